@@ -1,0 +1,1 @@
+"""tracejudge's evaluation library: from traces to scores, pass rates and alerts."""

@@ -1,0 +1,1 @@
+"""Servers and helpers the tests share: a real Kafka broker, a scripted judge."""
