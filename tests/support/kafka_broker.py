@@ -51,7 +51,7 @@ _JAVA_OPTIONS = (
     "-XX:+UseSerialGC",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-    # Each start prints every setting several times, which would push the useful lines out of an error message.
+    # Each start prints every setting several times: the useful lines would not be among the last ones.
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.storage.internals.log.LogConfig=warn",
@@ -94,13 +94,13 @@ class KafkaBroker:
         return self._process is not None and self._process.exit_status is None
 
     def start(self, *, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """Start it and wait until a client got an answer; does nothing when it runs. Raises BrokerStartError."""
+        """Start it, unless it runs, and wait until a client got an answer; raises BrokerStartError."""
         if self.running:
             return
         if self._formatted:
             self._launch(timeout_s)
             return
-        # A port found free can be taken before the broker binds it; only the first start may choose another one.
+        # A port found free can be taken before the broker binds it; only a first start may choose another.
         for attempts_left in (2, 1, 0):
             self._format()
             try:
@@ -193,12 +193,12 @@ class KafkaBroker:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if cluster_id.startswith("-"):
             cluster_id = "A" + cluster_id[1:]  # the tool would read it as an option
-        tool = ("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(self._settings))
-        done = subprocess.run(
-            self._java_command(*tool), capture_output=True, text=True, timeout=_START_TIMEOUT_S, check=False
-        )
+        options = ("--standalone", "-t", cluster_id, "-c", str(self._settings))
+        command = self._java_command("kafka.tools.StorageTool", "format", *options)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_START_TIMEOUT_S, check=False)
         if done.returncode != 0:
-            raise BrokerStartError(f"the storage could not be formatted:\n{(done.stdout + done.stderr)[-3000:]}")
+            said = (done.stdout + done.stderr)[-3000:]
+            raise BrokerStartError(f"the storage could not be formatted:\n{said}")
 
     def _launch(self, timeout_s: float) -> None:
         process = GuardedProcess(self._java_command("kafka.Kafka", str(self._settings)), self._log)
@@ -210,11 +210,11 @@ class KafkaBroker:
                 time.sleep(0.05)
                 continue
             process.kill()
-            what = f"did not answer within {timeout_s:g} s" if status is None else f"ended with status {status}"
+            what = f"ended with status {status}" if status is not None else f"is silent after {timeout_s:g} s"
             raise BrokerStartError(f"the broker {what}; its last log lines:\n{self.log_tail()}")
 
     def _answers(self) -> bool:
-        """Whether a client sees a live broker; a bare open port comes too early, before the broker is unfenced."""
+        """Whether a client sees a live broker; the port opens earlier, while the broker is still fenced."""
         try:
             socket.create_connection(("127.0.0.1", self._port), timeout=0.5).close()
         except OSError:
@@ -264,14 +264,15 @@ class ExistingBroker(KafkaBroker):
 
     def _refuse(self, verb: str) -> None:
         raise BrokerNotOwnedError(
-            f"cannot {verb} {self.bootstrap}: it is an existing broker ({EXISTING_BROKER}); unset it to have one started"
+            f"cannot {verb} {self.bootstrap}: it is an existing broker; unset {EXISTING_BROKER} to have one started"
         )
 
 
 def answers(bootstrap: str, *, timeout_s: float) -> bool:
     """Whether a broker at `host:port` answers a client within the time."""
+    wait_ms = int(timeout_s * 1000)
     try:
-        with KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=int(timeout_s * 1000)) as admin:
+        with KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=wait_ms) as admin:
             return bool(admin.describe_cluster()["brokers"])
     except KafkaError:
         return False
@@ -293,8 +294,8 @@ def broker_or_reason() -> KafkaBroker | str:
 def _free_ports() -> tuple[int, int]:
     """Two free ports of loopback, below the range the kernel hands out to clients.
 
-    Within that range, a client that retries while the broker is down can be given the broker's own port: it then
-    connects to itself, or the broker cannot bind when it comes back.
+    Within that range, a client that retries while the broker is down can be given the broker's own port: it
+    then connects to itself, or the broker cannot bind when it comes back.
     """
     free: list[int] = []
     for port in random.SystemRandom().sample(range(15_000, 32_000), 200):

@@ -23,7 +23,7 @@ def make_trace(number: int = 0, **fields: Any) -> Trace:
         "source_nodes": [
             {
                 "node_id": f"n-{number}",
-                "text": f"Plans. The limit of plan {number} is ten users per account.",
+                "text": f"The limit of plan {number} is ten users per account.",
                 "score": 0.9,
             }
         ],

@@ -82,12 +82,18 @@ def _fetch(folder: Path, wanted: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailableError("no mvn on PATH: Maven fetches the Kafka broker for the tests")
-    # Beside its final place, so that the rename is atomic: a killed fetch leaves no half-filled folder behind.
+    # Beside its final place, so that the rename is atomic: a killed fetch leaves no half-filled folder.
     fresh = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
-        command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
+        goal = ("dependency:copy-dependencies", f"-DoutputDirectory={fresh}")
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_MAVEN_TIMEOUT_S, check=False)
+            done = subprocess.run(
+                [maven, "-q", "-B", "-f", str(POM), *goal],
+                capture_output=True,
+                text=True,
+                timeout=_MAVEN_TIMEOUT_S,
+                check=False,
+            )
         except subprocess.TimeoutExpired as fault:
             raise KafkaUnavailableError(f"mvn did not finish within {_MAVEN_TIMEOUT_S:.0f} s") from fault
         if done.returncode != 0:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-# The shell becomes the command (exec), so the pid is the command's own. Beside it waits a reader of our pipe: when
-# the test process dies, even by kill -9, the pipe closes and the reader ends the command.
+# The shell becomes the command (exec), so the pid is the command's own. Beside it waits a reader of our pipe:
+# when the test process dies, even by kill -9, the pipe closes and the reader ends the command.
 _GUARD = 'exec 3<&0; (cat <&3 >/dev/null; kill -9 $$ 2>/dev/null) & exec 3<&-; exec "$@" </dev/null'
 
 
@@ -54,12 +55,10 @@ class GuardedProcess:
         self._signal(signal.SIGKILL)
         self._process.wait(30)
         if self._process.stdin is not None and not self._process.stdin.closed:
-            # Only the guard is left. It is what keeps the group id from being reused, so once the pipe is closed
-            # the group may not be signalled again.
-            try:
+            # Only the guard is left. It is what keeps the group id from being reused, so once the pipe is
+            # closed the group may not be signalled again.
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self._process.stdin.close()
         atexit.unregister(self.kill)
 
@@ -71,5 +70,5 @@ class GuardedProcess:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
-        # send_signal polls first, so an ended and reaped process is never signalled by a pid that others may hold.
+        # send_signal polls first: an ended process is never signalled by a pid that others may hold now.
         self._process.send_signal(number)
