@@ -1,0 +1,138 @@
+"""The command line: one file a sub-command, imported only when it is called.
+
+Exit status: 0 done or passed, 1 a quality or check failure, 2 could not decide, 64 usage or configuration error,
+70 our own fault, 75 a service was not there (try again), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from tracejudge.errors import (
+    MissingExtra,
+    NotFound,
+    SchemaTooNew,
+    ServiceUnavailable,
+    SettingsError,
+    StoreError,
+    TraceJudgeError,
+)
+from tracejudge_sdk.errors import ConfigError, TransportUnavailable
+
+EXIT_DONE: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_UNDECIDED: Final = 2
+EXIT_USAGE: Final = 64
+EXIT_OWN_FAULT: Final = 70
+EXIT_UNAVAILABLE: Final = 75
+EXIT_INTERRUPTED: Final = 130
+
+# Name -> (section, one line of help). The line stands here so that --help imports no command.
+_COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "demo": ("First day", "Run the whole flow on shipped traces: no key, no service."),
+    "init": ("First day", "Write a short commented tracejudge.toml."),
+    "doctor": ("First day", "Check queue, store, judges and clock, each with its fix."),
+    "config": ("First day", "Check the settings file and show what is in force."),
+    "migrate": ("First day", "Create or upgrade the store's tables."),
+    "score": ("First day", "Judge a file of traces: no queue, no store."),
+    "ingest": ("Run", "Send files of traces to the queue."),
+    "consume": ("Run", "Read the queue, sample, judge and store."),
+    "watch": ("Run", "Run the alert loop over stored scores."),
+    "up": ("Run", "Consumer and alert loop in one process."),
+    "rates": ("Look", "Pass rates with intervals, per window and slice."),
+    "worst": ("Look", "The worst answers, with passage and reason."),
+    "show": ("Look", "Everything known about one trace."),
+    "tail": ("Look", "Follow scores as they are stored."),
+    "ledger": ("Look", "Account for every trace, per judge."),
+    "alerts": ("Look", "Past alert events, and the state of every series."),
+    "replay": ("Change", "Judge stored traces again, under another judge."),
+    "compare": ("Change", "Compare two judges or runs on the same traces."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"tracejudge_consumer.commands.{name}")
+        command = getattr(module, "command")  # noqa: B009 - mypy knows no attribute of a module found at run time
+        if not isinstance(command, click.Command):
+            raise TypeError(f"tracejudge_consumer.commands.{name}.command is not a click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, (section, text) in _COMMANDS.items():
+            sections.setdefault(section, []).append((name, text))
+        for section, rows in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Begin with `tracejudge demo`, then `tracejudge init`. Each command's --help has examples.",
+)
+@click.version_option(package_name="tracejudge")
+def cli() -> None:
+    """tracejudge judges a sample of your production RAG answers, tells how many are good within an interval, and
+    raises an alert when they become worse."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits with the status above."""
+    sys.exit(run(args))
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit status."""
+    try:
+        result = cli.main(args=None if args is None else list(args), prog_name="tracejudge", standalone_mode=False)
+    except click.exceptions.Exit as exit_request:
+        return exit_request.exit_code
+    except click.ClickException as error:
+        error.show()
+        return EXIT_USAGE
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except (SettingsError, MissingExtra, SchemaTooNew, ConfigError) as error:
+        return _fail(error, EXIT_USAGE)
+    except (ServiceUnavailable, TransportUnavailable) as error:
+        return _fail(error, EXIT_UNAVAILABLE)
+    except NotFound as error:
+        return _fail(error, EXIT_FAILED)
+    except BrokenPipeError:
+        # `tracejudge rates | head`: the reader has seen enough. Closing stderr keeps the interpreter quiet at exit.
+        sys.stderr.close()
+        return EXIT_DONE
+    except (StoreError, TraceJudgeError) as error:
+        return _fail(error, EXIT_OWN_FAULT)
+    except Exception:  # noqa: BLE001 - the last line of defence: say that it is our fault, with all there is to report
+        traceback.print_exc()
+        click.echo("tracejudge: this is a fault of ours; please report it with the lines above", err=True)
+        return EXIT_OWN_FAULT
+    return result if isinstance(result, int) else EXIT_DONE
+
+
+def _fail(error: Exception, status: int) -> int:
+    lines = str(error).splitlines() or [type(error).__name__]
+    for line in lines:
+        click.echo(f"{click.style('error', fg='red', bold=True)}: {line}", err=True)
+    return status
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What many commands take on the command line: the settings file, --json, moments and spans of time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final, TypeVar
+
+import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+
+
+def parse_span(text: str) -> timedelta:
+    """A length of time such as `90s`, `15m`, `24h`, `7d` or `2w`. Raises ValueError."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(f"{text!r} is not a length of time such as 15m, 24h or 7d")
+    return timedelta(seconds=float(match[1]) * _UNITS_S[match[2]])
+
+
+class Span(click.ParamType):
+    """A length of time on the command line."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return parse_span(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Moment(click.ParamType):
+    """An instant on the command line: ISO 8601 with a zone, or a length of time that means so long ago."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        text = str(value)
+        try:
+            return datetime.now(timezone.utc) - parse_span(text)
+        except (ValueError, OverflowError):
+            pass  # not a span: it may still be an instant
+        try:
+            moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        except ValueError:
+            self.fail(f"{text!r} is neither 24h, 7d ... nor an instant such as 2026-01-31T12:00:00Z", param, ctx)
+        if moment.tzinfo is None:
+            self.fail(f"{text!r} has no time zone: write {text}Z for UTC", param, ctx)
+        return moment.astimezone(timezone.utc)
+
+
+def config_option(command: _Command) -> _Command:
+    """`--config FILE`, from $TRACEJUDGE_CONFIG or ./tracejudge.toml."""
+    return click.option(
+        "-c",
+        "--config",
+        "config",
+        type=click.Path(dir_okay=False),
+        envvar="TRACEJUDGE_CONFIG",
+        default="tracejudge.toml",
+        show_default=True,
+        help="The settings file.",
+    )(command)
+
+
+def json_option(command: _Command) -> _Command:
+    """`--json`: the same facts for a machine."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(command)
+
+
+def slice_options(command: _Command) -> _Command:
+    """The fields by which traffic is told apart."""
+    for option in (
+        click.option("--version", "version", default=None, help="Only this release of the app."),
+        click.option("--category", default=None, help="Only this category."),
+        click.option("--app", default=None, help="Only this app."),
+        click.option("--environment", default="production", show_default=True, help="Only this environment."),
+    ):
+        command = option(command)
+    return command

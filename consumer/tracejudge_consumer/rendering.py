@@ -1,0 +1,112 @@
+"""How things read in a terminal: numbers with intervals, hostile text made harmless, tables.
+
+Everything here returns text or rich renderables; only commands print.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import datetime, timezone
+from enum import Enum
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_KEPT_CONTROLS = frozenset("\n\t")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console on stdout (or stderr) that does not treat text as markup and wraps nothing when piped."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 160
+    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=False)
+
+
+def harmless(text: str, *, limit: int | None = None) -> str:
+    """Text from a trace, safe to print: no escape sequences, no bidirectional overrides, cut to `limit` characters."""
+    kept = "".join(
+        char if char in _KEPT_CONTROLS or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co") else "\ufffd"
+        for char in text
+    )
+    if limit is not None and len(kept) > limit:
+        kept = kept[: max(0, limit - 1)].rstrip() + "…"
+    return kept
+
+
+def one_line(text: str, *, limit: int = 100) -> str:
+    """Harmless text on one line."""
+    return harmless(" ".join(text.split()), limit=limit)
+
+
+def percent(value: float | None, *, digits: int = 1) -> str:
+    """0.9512 as "95.1 %"; None as a dash, since no data is not zero."""
+    return "–" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """An interval of two shares in percent."""
+    return "–" if low is None or high is None else f"{100 * low:.1f}–{100 * high:.1f}"
+
+
+def money(value: float | None) -> str:
+    """US dollars; None when no price is known."""
+    if value is None:
+        return "price unknown"
+    return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
+
+
+def instant(value: datetime | None) -> str:
+    """An instant to the second, UTC."""
+    return "–" if value is None else value.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def bar(value: float | None, *, width: int = 20) -> str:
+    """A share in [0, 1] as a bar."""
+    if value is None:
+        return ""
+    eighths = round(max(0.0, min(1.0, value)) * width * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+
+
+def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """A table with (heading, "left" | "right") columns. Cells must be harmless already."""
+    result = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    for heading, side in columns:
+        result.add_column(Text(heading), justify="right" if side == "right" else "left", no_wrap=side == "right")
+    for row in rows:
+        result.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    return result
+
+
+def to_json(value: Any) -> str:
+    """Any of our values as JSON text: instants in ISO 8601 UTC, enums by value, NaN refused."""
+    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: _plain(item) for name, item in asdict(value).items()}
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if hasattr(value, "model_dump"):
+        return _plain(value.model_dump(mode="json"))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _key(key: object) -> str:
+    return str(key.value) if isinstance(key, Enum) else str(key)
