@@ -156,6 +156,14 @@ class JudgeCall:
     started_at: datetime
 
 
+class Spend(NamedTuple):
+    """Calls made and money spent. `usd` adds the calls with a known price; `unpriced` counts the others."""
+
+    calls: int
+    usd: float
+    unpriced: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
     """Weighted counts of the settled scores of one pane and slice, enough for a rate and its interval.

@@ -1,0 +1,61 @@
+"""Everything that is kept: ClickHouse on a server, or the same engine embedded in one owner process.
+
+`open_store(url)` gives a `Store` whose attributes are the tables. Every insert may be repeated in any split and changes
+nothing; every reader counts each (trace, judge, run) once.
+"""
+
+from tracejudge.store.connect import open_store
+from tracejudge.store.rows import (
+    GROUP_FIELDS,
+    Adoption,
+    AlertSnapshot,
+    BucketRow,
+    CostRow,
+    Cursor,
+    Inserted,
+    Known,
+    Lease,
+    LedgerLine,
+    OutboxItem,
+    Pair,
+    RateQuery,
+    RegisteredJudge,
+    Rejected,
+    RunManifest,
+    SamplingEpoch,
+    ScoreFilter,
+    StoredFeedback,
+    StoredPart,
+    StoredTrace,
+    TraceFilter,
+    UserAction,
+)
+from tracejudge.store.store import Store
+
+__all__ = [
+    "GROUP_FIELDS",
+    "Adoption",
+    "AlertSnapshot",
+    "BucketRow",
+    "CostRow",
+    "Cursor",
+    "Inserted",
+    "Known",
+    "Lease",
+    "LedgerLine",
+    "OutboxItem",
+    "Pair",
+    "RateQuery",
+    "RegisteredJudge",
+    "Rejected",
+    "RunManifest",
+    "SamplingEpoch",
+    "ScoreFilter",
+    "Store",
+    "StoredFeedback",
+    "StoredPart",
+    "StoredTrace",
+    "TraceFilter",
+    "UserAction",
+    "open_store",
+]

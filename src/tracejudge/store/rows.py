@@ -1,0 +1,284 @@
+"""What goes into the store and comes out of it beside the values of `tracejudge.scores`: one frozen class each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from tracejudge.scores import LIVE_RUN, Bucket, Decision, JudgeId, Score, TraceKey
+from tracejudge_sdk.trace import Feedback, Trace, TracePart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTrace:
+    """A trace with its cheap signals and the place it came from (offset: a file's line number, from 1)."""
+
+    trace: Trace
+    signals: Mapping[str, object] = field(default_factory=dict)  # JSON values
+    ingested_at: datetime
+    source: str = ""  # "kafka:topic", "sqlite:log" or "file:name"
+    partition: int = 0
+    offset: int = 0
+
+    @property
+    def key(self) -> TraceKey:
+        return TraceKey(self.trace.environment, self.trace.app, self.trace.trace_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPart:
+    """A part of a trace that waits for the rest."""
+
+    part: TracePart
+    ingested_at: datetime
+    source: str = ""
+    partition: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFeedback:
+    """What somebody said about an answer, with the instant it reached us."""
+
+    feedback: Feedback
+    ingested_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A row the store would not take, by its place in the batch: the others were stored."""
+
+    index: int
+    reason: str  # "ill_typed", "naive_datetime", "out_of_range"
+    detail: str  # names the field and the value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inserted:
+    """What became of a batch: how many rows were stored, and which were not and why (they are in `dead_letters`)."""
+
+    stored: int
+    rejected: tuple[Rejected, ...] = ()
+
+
+class Known(NamedTuple):
+    """What the store knows of a trace: the event time that its first record fixed, and who has judged it.
+
+    `invalid` holds judges whose only verdict so far is invalid; they may try again.
+    """
+
+    event_time: datetime
+    settled: frozenset[JudgeId]
+    invalid: frozenset[JudgeId]
+
+
+class Cursor(NamedTuple):
+    """A place in the order in which scores are folded."""
+
+    judged_at: datetime
+    trace_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFilter:
+    """Which traces: event time in [start, end), and whatever else is not None. Defaults choose all."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+    environment: str | None = None
+    app: str | None = None
+    version: str | None = None
+    category: str | None = None
+    user_id: str | None = None
+    session_id: str | None = None
+    status: Literal["ok", "error", "incomplete"] | None = None
+    trace_ids: tuple[str, ...] = ()  # empty: any
+    contains: str | None = None  # in query or response, case-insensitive
+
+
+GROUP_FIELDS = ("environment", "app", "version", "category", "model_reported", "run_id")
+"""Fields by which `scores.buckets` may slice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateQuery:
+    """Which live scores to count, and how to slice them. Event time in [start, end); None means any.
+
+    `step_s` None gives one pane for the whole window. `judge` is a name (read by the JudgeId that was live at each
+    trace's event time, where adoptions are stored) or a JudgeId (`name@hash`: that one only).
+    """
+
+    start: datetime
+    end: datetime
+    step_s: int | None = None
+    environment: str | None = "production"
+    app: str | None = None
+    judge: str | None = None
+    version: str | None = None
+    category: str | None = None
+    run_id: str = LIVE_RUN
+    group_by: tuple[str, ...] = ()  # of GROUP_FIELDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketRow:
+    """Weighted counts of one pane, judge, slice and stratum."""
+
+    start: datetime
+    judge_name: str
+    judge_id: JudgeId
+    group: Mapping[str, str]
+    stratum: str
+    bucket: Bucket
+    heuristic: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreFilter:
+    """Which scores: event time in [start, end), and whatever else is not None."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+    environment: str | None = None
+    app: str | None = None
+    version: str | None = None
+    category: str | None = None
+    judge: str | None = None  # a judge name or a JudgeId
+    run_id: str | None = LIVE_RUN
+    outcome: Literal["passed", "failed", "invalid"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One trace judged in two runs."""
+
+    key: TraceKey
+    a: Score
+    b: Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerLine:
+    """Per judge (and hour): traces = passed + failed + invalid + sum(decisions) + unaccounted.
+
+    `traces` counts the stored traces of the window's event time; `unaccounted` must reach 0. A trace judged under two
+    JudgeIds of one name counts once, by the JudgeId that settled it first; `judge_id` is the one seen most.
+    """
+
+    judge_name: str
+    judge_id: JudgeId
+    hour: datetime | None
+    traces: int
+    passed: int
+    failed: int
+    invalid: int
+    decisions: Mapping[Decision, int]
+    unaccounted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRow:
+    """What one judge cost one app on one day (UTC)."""
+
+    day: datetime
+    judge_name: str
+    environment: str
+    app: str
+    run_id: str
+    calls: int
+    failed_calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunManifest:
+    """What a run was: a replay's name, what was asked for, and by which release."""
+
+    run_id: str
+    kind: str  # "replay", "gate", ...
+    started_at: datetime
+    finished_at: datetime | None = None
+    manifest: Mapping[str, Any] = field(default_factory=dict)  # JSON values: judges, filter, counts, cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredJudge:
+    """A JudgeId with the spec that made it."""
+
+    judge_name: str
+    judge_id: JudgeId
+    spec: Mapping[str, Any]  # JSON values; never a key
+    heuristic: bool
+    registered_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """From when on (by event time) a JudgeId is the one behind a judge name's rates."""
+
+    judge_name: str
+    judge_id: JudgeId
+    live_from: datetime
+    adopted_by: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSnapshot:
+    """Persisted state of the alert engine: a shortcut, never the truth. `state` holds JSON values."""
+
+    name: str  # the rule, or whatever one snapshot covers
+    cursor: Cursor | None
+    state: Mapping[str, Any]
+    saved_at: datetime
+    fencing: int = 0  # of the lease under which it was written: the highest wins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxItem:
+    """A notification to be delivered at least once by one notifier."""
+
+    event_id: str
+    notifier: str
+    state: Literal["pending", "sent", "given_up"] = "pending"
+    attempts: int = 0
+    last_error: str = ""
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserAction:
+    """What a person did about alerts: silence, accept, mark an incident."""
+
+    action_id: str
+    kind: str
+    target: Mapping[str, Any]  # JSON values: rule, series, ...
+    start: datetime
+    end: datetime | None = None
+    by: str = ""
+    note: str = ""
+    at: datetime
+
+
+class Lease(NamedTuple):
+    """A name held until `expires_at` (the store's clock). `fencing` grows with every new holder."""
+
+    name: str
+    holder: str
+    fencing: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingEpoch:
+    """Sampling rates in force from an event time on. `rates` holds JSON values."""
+
+    epoch: int
+    starts_at: datetime
+    rates: Mapping[str, Any]
+    decided_at: datetime
