@@ -1,0 +1,5 @@
+"""Cheap facts about a trace, computed before sampling: pure, bounded work, no model."""
+
+from tracejudge.signals.facts import Signals, compute_signals
+
+__all__ = ["Signals", "compute_signals"]
