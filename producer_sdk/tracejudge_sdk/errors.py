@@ -6,7 +6,8 @@ TraceJudgeSdkError
 │   └── RecordTooLarge   it cannot be cut below the record limit
 └── TransportError       a batch could not be handed over
     ├── TransportUnavailable   try again later
-    └── TransportRejected      never accepted as it is
+    ├── TransportRejected      never accepted as it is
+    └── LeaseLost              another reader of the group holds the lease
 """
 
 from __future__ import annotations
@@ -47,7 +48,14 @@ class RecordTooLarge(RecordError):
 
 
 class TransportError(TraceJudgeSdkError):
-    """A batch of records could not be handed over."""
+    """A batch of records could not be handed over.
+
+    `failed` holds the positions in the batch that were not, the others were; None when that is not known.
+    """
+
+    def __init__(self, message: str, *, failed: tuple[int, ...] | None = None) -> None:
+        super().__init__(message)
+        self.failed = failed
 
 
 class TransportUnavailable(TransportError):
@@ -56,3 +64,15 @@ class TransportUnavailable(TransportError):
 
 class TransportRejected(TransportError):
     """The other side will never accept this batch as it is."""
+
+
+class LeaseLost(TransportError):
+    """A reader acted for a group whose lease it does not hold: another one may be reading on."""
+
+    def __init__(self, group: str, owner: str, holder: str | None) -> None:
+        super().__init__(
+            f"group {group!r}: the lease is held by {holder!r}, not by {owner!r}: drop what was read, acquire it again"
+        )
+        self.group = group
+        self.owner = owner
+        self.holder = holder
