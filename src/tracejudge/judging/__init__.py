@@ -1,0 +1,38 @@
+"""Judging: a trace and a JudgeSpec in, a Score or a reason why there is none out.
+
+Specs, estimates and values load no LLM library; `Panel` does, on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracejudge.judging.cost import Estimate, check_caps, estimate
+from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.tasks import JudgeTask, NothingSpent, PanelResult, Spend, SpendSource, content_hash
+
+if TYPE_CHECKING:
+    from tracejudge.judging.panel import Panel
+
+__all__ = [
+    "Estimate",
+    "JudgeSpec",
+    "JudgeTask",
+    "NothingSpent",
+    "Panel",
+    "PanelResult",
+    "Spend",
+    "SpendSource",
+    "check_caps",
+    "content_hash",
+    "estimate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # LlamaIndex takes two seconds to import; whoever only reads specs must not wait for it.
+    if name == "Panel":
+        from tracejudge.judging.panel import Panel
+
+        return Panel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

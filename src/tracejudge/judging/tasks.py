@@ -1,0 +1,74 @@
+"""What goes into a panel and what comes out of it, as values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from tracejudge.errors import JudgeGone
+from tracejudge.scores import JudgeCall, LedgerRow, Score
+from tracejudge_sdk.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeTask:
+    """One trace to be judged by the judges named, with how it came into the sample."""
+
+    trace: Trace
+    judge_names: frozenset[str]
+    stratum: str = ""
+    inclusion_probability: Mapping[str, float]  # by judge name, in (0, 1]; head x tail
+    event_time: datetime  # the stored one: it wins over the trace's own, so that keys stay stable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelResult:
+    """What became of a batch: every (task, judge) stands in exactly one of `scores` and `ledger`.
+
+    `calls` holds every call to a model, failed ones too. `gone` names the judges that could answer nobody; their
+    traces are in the ledger as undecided.
+    """
+
+    scores: tuple[Score, ...]
+    ledger: tuple[LedgerRow, ...]
+    calls: tuple[JudgeCall, ...]
+    gone: tuple[JudgeGone, ...]
+
+
+class Spend(NamedTuple):
+    """Calls made and money spent (0.0 where no price is known)."""
+
+    calls: int
+    usd: float
+
+
+class SpendSource(Protocol):
+    """Where the stored calls of a judge are added up; seeds the budgets, so that a restart does not refill them."""
+
+    def spent(self, judge_name: str, since: datetime) -> Spend:
+        """Calls and money of the judge since `since`, all runs together. May block; called outside the event loop."""
+        ...
+
+
+class NothingSpent:
+    """For runs without a store, such as `score FILE`: every budget starts full."""
+
+    def spent(self, judge_name: str, since: datetime) -> Spend:  # noqa: ARG002 - the protocol's names
+        return Spend(0, 0.0)
+
+
+def content_hash(trace: Trace) -> str:
+    """32 hex digits of everything a judge reads: equal content, equal hash, whatever the ids and times."""
+    content = [
+        trace.query,
+        trace.response,
+        [node.text for node in trace.source_nodes],
+        trace.reference,
+        [[turn.role, turn.content] for turn in trace.history],
+    ]
+    # Lone surrogates can stand in JSON texts; escaping everything beyond ASCII hashes them like any other character.
+    return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()[:32]
