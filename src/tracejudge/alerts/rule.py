@@ -1,0 +1,122 @@
+"""What a user asks to be told about: a rate that must not fall below a minimum, with a promise about false alarms."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from tracejudge.alerts.event import Severity
+
+HEALTH_RULE: Final = "evaluator-health"
+"""The rule named in events about a judge's own health; no user's rule may take this name."""
+
+GroupField = Literal["version", "category", "stratum"]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$")]
+
+_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_DURATION: Final = re.compile(r"\s*(\d{1,6})\s*([mhdw])\s*")
+_FALSE_ALARMS: Final = re.compile(r"\s*(\d{1,4})\s+per\s+(\d{1,6}\s*[mhdw])\s*")
+_SHORTEST, _LONGEST = timedelta(days=1), timedelta(days=3650)
+
+
+def parse_duration(text: str) -> timedelta:
+    """The span written as a whole number and a unit: `90m`, `24h`, `30d`, `4w`.
+
+    Raises ValueError, saying how to write one.
+
+    >>> parse_duration("24h")
+    datetime.timedelta(days=1)
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a duration; write a whole number above 0 and m, h, d or w, such as '24h'")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def parse_false_alarms(text: str) -> timedelta:
+    """The promised mean time between false alarms, from `N per DURATION`.
+
+    Raises ValueError when the text has another form, or promises less than a day or more than ten years between two.
+
+    >>> parse_false_alarms("2 per 30d")
+    datetime.timedelta(days=15)
+    """
+    match = _FALSE_ALARMS.fullmatch(text)
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a number of false alarms; write it as '1 per 30d'")
+    between = parse_duration(match[2]) / int(match[1])
+    if not _SHORTEST <= between <= _LONGEST:
+        raise ValueError(
+            f"{text!r} means one false alarm in {between / timedelta(days=1):g} days; "
+            "choose between one a day ('1 per 1d') and one in ten years ('1 per 3650d')"
+        )
+    return between
+
+
+class MinimumRule(BaseModel):
+    """The pass rate of a judge must not be below `minimum`.
+
+    Each application of the environment, each JudgeId and each combination of the `group_by` values is a series of its
+    own. `false_alarms` is the budget of all quality series of an (environment, app) together.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Name
+    type: Literal["minimum"] = "minimum"
+    judge: str = Field(min_length=1)
+    environment: str = "production"
+    app: str | None = None  # None: every application, each a series of its own
+    group_by: tuple[GroupField, ...] = ()
+    minimum: float = Field(ge=0.01, le=0.999, allow_inf_nan=False)  # outside, one failure or none would decide
+    false_alarms: str = "1 per 30d"
+    min_effective_samples: float = Field(default=20, ge=1, le=100_000, allow_inf_nan=False)
+    severity: Severity = "ticket"
+    heuristic_may_page: bool = False  # a judge without a model opens tickets only, unless told to page
+    no_data_after: str = "24h"  # of silence, all groups together; "never" turns it off
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_free(cls, name: str) -> str:
+        if name == HEALTH_RULE:
+            raise ValueError(f"{name!r} is taken by the watch over the judges themselves; choose another name")
+        return name
+
+    @field_validator("group_by")
+    @classmethod
+    def _grouped_once(cls, fields: tuple[GroupField, ...]) -> tuple[GroupField, ...]:
+        if len(set(fields)) != len(fields):
+            raise ValueError(f"{list(fields)!r} names a field twice; name each field once")
+        return fields
+
+    @field_validator("false_alarms")
+    @classmethod
+    def _false_alarms_parse(cls, text: str) -> str:
+        parse_false_alarms(text)
+        return text
+
+    @field_validator("no_data_after")
+    @classmethod
+    def _no_data_after_parses(cls, text: str) -> str:
+        if text != "never" and parse_duration(text) < timedelta(minutes=5):
+            raise ValueError(
+                f"{text!r} is below the limit of 5 minutes; write a longer time, such as '24h', or 'never'"
+            )
+        return text
+
+    @property
+    def hours_between_false_alarms(self) -> float:
+        """The promise, as the mean number of hours of event time between two false alarms."""
+        return parse_false_alarms(self.false_alarms) / timedelta(hours=1)
+
+    @property
+    def silence_limit(self) -> timedelta | None:
+        """How long no row may come before the series has no data; None: any time."""
+        return None if self.no_data_after == "never" else parse_duration(self.no_data_after)
+
+    def watches(self, *, environment: str, app: str, judge_name: str) -> bool:
+        """Whether rows of this judge, environment and application belong to the rule."""
+        return judge_name == self.judge and environment == self.environment and (self.app is None or app == self.app)
