@@ -2,6 +2,6 @@
 
 from tracejudge.sampling.condition import Condition
 from tracejudge.sampling.decide import SampledTrace, SamplingDecision, sample
-from tracejudge.sampling.policy import Rule, SamplingPolicy, Stratum
+from tracejudge.sampling.policy import MIN_RATE, Rule, SamplingPolicy, Stratum
 
-__all__ = ["Condition", "Rule", "SampledTrace", "SamplingDecision", "SamplingPolicy", "Stratum", "sample"]
+__all__ = ["MIN_RATE", "Condition", "Rule", "SampledTrace", "SamplingDecision", "SamplingPolicy", "Stratum", "sample"]

@@ -1,12 +1,18 @@
-"""Whether a trace is judged, by whom, and with which chance."""
+"""Whether a trace is judged, by whom, and with which chance.
+
+One hash of the trace id with the tail salt decides for all judges and all rules, so that the judge with the lower rate
+sees a subset of what the other sees, and a raised rate only ever adds traces. The chance is therefore the largest rate
+that speaks for the trace, and not 1 - (1 - a)(1 - b), which independent dice would give.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tracejudge.sampling.policy import SamplingPolicy
+from tracejudge.sampling.policy import Rule, SamplingPolicy, Stratum, concerns
 from tracejudge.signals import Signals
+from tracejudge_sdk.sampling import TAIL_SALT, keep
 from tracejudge_sdk.trace import Trace
 
 
@@ -14,8 +20,8 @@ from tracejudge_sdk.trace import Trace
 class SamplingDecision:
     """What was decided for one judge.
 
-    `inclusion_probability` is the chance, before the dice fell, that this judge sees this trace: head x tail, in
-    [0, 1]; above 0 whenever `kept`, 0 when `filtered`. `rule` says what set it, in words.
+    `inclusion_probability` is the chance, before the hash fell, that this judge sees this trace: head x tail, in
+    [0, 1]; above 0 whenever `kept`, 0 when `filtered`. `rule` says in words what set it.
     """
 
     kept: bool
@@ -40,5 +46,38 @@ class SampledTrace:
 
 
 def sample(trace: Trace, signals: Signals, policy: SamplingPolicy, judge_names: Iterable[str]) -> SampledTrace:
-    """The decision of `policy` for every one of `judge_names`. Pure: alike anywhere."""
-    raise NotImplementedError
+    """The decision of `policy` for every one of `judge_names`. Pure: alike in any process, at any time."""
+    stratum = next((each for each in policy.strata if each.when.holds(trace, signals)), None)
+    rules = [rule for rule in policy.rules if rule.when.holds(trace, signals)]
+    return SampledTrace(
+        trace=trace,
+        signals=signals,
+        stratum="" if stratum is None else stratum.name,
+        decisions={name: _decide(trace, policy, stratum, rules, name) for name in judge_names},
+    )
+
+
+def _decide(
+    trace: Trace, policy: SamplingPolicy, stratum: Stratum | None, matching: list[Rule], judge_name: str
+) -> SamplingDecision:
+    rules = [rule for rule in matching if concerns(rule.judges, judge_name)]
+    for rule in rules:
+        if rule.never:
+            return SamplingDecision(
+                kept=False, filtered=True, inclusion_probability=0.0, rule=f"rule {rule.name!r}: never"
+            )
+    tail, words = policy.base_rate(judge_name), "base rate"
+    if stratum is not None and (own := stratum.rate_of(judge_name)) is not None:
+        tail, words = own, f"stratum {stratum.name!r}: rate"
+    for rule in rules:
+        if rule.rate is not None and rule.rate > tail:
+            tail, words = rule.rate, f"rule {rule.name!r}: rate"
+    words = f"{words} {tail:g}"
+    if trace.head_probability < 1.0:
+        words = f"{words}, of the {trace.head_probability:g} that the service sent"
+    return SamplingDecision(
+        kept=keep(trace.trace_id, tail, TAIL_SALT),
+        filtered=False,
+        inclusion_probability=trace.head_probability * tail,
+        rule=words,
+    )
