@@ -22,7 +22,7 @@ def parse_span(text: str) -> timedelta:
     return timedelta(seconds=float(match[1]) * _UNITS_S[match[2]])
 
 
-class Span(click.ParamType):
+class Span(click.ParamType[timedelta]):
     """A length of time on the command line."""
 
     name = "span"
@@ -36,7 +36,7 @@ class Span(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType[datetime]):
     """An instant on the command line: ISO 8601 with a zone, or a length of time that means so long ago."""
 
     name = "moment"

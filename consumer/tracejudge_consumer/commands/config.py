@@ -1,0 +1,63 @@
+"""`tracejudge config`: what is set, and whether it can be used."""
+
+from __future__ import annotations
+
+import click
+
+from tracejudge.judging import estimate
+from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.rendering import console, money, table, to_json
+from tracejudge_consumer.settings import Settings, load_settings, without_password
+
+
+@click.group(name="config")
+def command() -> None:
+    """Check the settings file and show what is in force."""
+
+
+@command.command(
+    name="check",
+    epilog="""\b
+Examples:
+  tracejudge config check
+  TRACEJUDGE_CONSUMER__GROUP=blue tracejudge config check --json""",
+)
+@config_option
+@json_option
+def check(config: str, as_json: bool) -> None:
+    """Read the settings, say all faults at once (exit 64), or what is in force."""
+    settings = load_settings(config)
+    if as_json:
+        shown = settings.model_dump(mode="json")
+        shown["queue"], shown["store"] = without_password(settings.queue), without_password(settings.store)
+        shown["judge_ids"] = {spec.name: spec.judge_id() for spec in settings.judges}
+        click.echo(to_json(shown))
+        return
+    _show(config, settings)
+
+
+def _show(config: str, settings: Settings) -> None:
+    out = console()
+    out.print(f"{config}: ok")
+    out.print(f"queue  {without_password(settings.queue)}  (group {settings.consumer.group})")
+    out.print(f"store  {without_password(settings.store)}")
+    rows = []
+    for spec, cost in zip(settings.judges, estimate(settings.judges, traces_per_day=1000), strict=True):
+        caps = [f"{spec.max_calls_per_h} calls/h"] if spec.max_calls_per_h is not None else []
+        caps += [f"${spec.max_usd_per_day}/day"] if spec.max_usd_per_day is not None else []
+        rows.append(
+            [
+                spec.name + (" (heuristic)" if spec.heuristic else ""),
+                spec.judge_id(),
+                spec.model_name or "–",
+                ", ".join(caps) or "–",
+                money(cost.usd),
+            ]
+        )
+    columns = [("judge", "left"), ("JudgeId", "left"), ("model", "left"), ("cap", "left"), ("1000 traces", "right")]
+    out.print(table("Judges", columns, rows))
+    for rule in settings.rules:
+        out.print(
+            f"rule   {rule.name}: {rule.judge} of {rule.environment} not below {100 * rule.minimum:g} %, "
+            f"false alarms {rule.false_alarms}, opens a {rule.severity}"
+        )

@@ -1,0 +1,208 @@
+"""`tracejudge ingest`: files of traces, sent to the queue as an app would have logged them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn
+
+from tracejudge.datasets import BrokenLine, EventTimes, Line, event_times, read_lines
+from tracejudge.scores import DeadLetter, Label
+from tracejudge.store import Store
+from tracejudge_consumer.options import Moment, Span, config_option, json_option
+from tracejudge_consumer.rendering import console, one_line, to_json
+from tracejudge_consumer.settings import load_settings, without_password
+from tracejudge_consumer.wiring import build_transport, connect_store
+from tracejudge_sdk import codec
+from tracejudge_sdk.errors import RecordError, TransportUnavailable
+from tracejudge_sdk.trace import Record
+from tracejudge_sdk.transports import Transport
+
+_BATCH_RECORDS: Final = 500
+_BATCH_BYTES: Final = 8_000_000
+_PATIENCE_S: Final = 60.0
+
+
+@dataclass
+class IngestReport:
+    """What became of one file: `lines` = `sent` + `dead_letters`; labels went to the store beside them."""
+
+    file: str
+    lines: int = 0
+    sent: int = 0
+    truncated: int = 0
+    labels: int = 0
+    dead_letters: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+
+@click.command(
+    name="ingest",
+    epilog="""\b
+Examples:
+  tracejudge ingest answers.jsonl.gz --app shop
+  tracejudge ingest old.jsonl --event-time 2026-01-31T00:00:00Z --event-step 1m
+
+One JSON object a line, as in the wire contract, plain or gzip. A line without event_time takes the file's
+modification time plus its number in milliseconds, so that a file ingested twice changes nothing. Labels go to
+the store; a line that cannot be read becomes a dead letter with its reason.""",
+)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@config_option
+@json_option
+@click.option("--app", default=None, help="The app of lines that name none.")
+@click.option("--event-time", type=Moment(), default=None, help="Event time of the first line that has none.")
+@click.option("--event-step", type=Span(), default="1s", show_default=True, help="Step from line to line.")
+def command(
+    files: tuple[str, ...],
+    config: str,
+    as_json: bool,
+    app: str | None,
+    event_time: datetime | None,
+    event_step: timedelta,
+) -> None:
+    """Send files of traces to the queue."""
+    settings = load_settings(config, require_caps=False)
+    times = None if event_time is None else event_times(event_time, event_step.total_seconds())
+    reports = []
+    with connect_store(settings) as store:
+        transport = build_transport(settings)
+        try:
+            for name in files:
+                with _progress(name, hidden=as_json) as advance:
+                    reports.append(ingest_file(Path(name), transport, store, app=app, times=times, advance=advance))
+        finally:
+            transport.close(10.0)
+    if as_json:
+        click.echo(to_json(reports))
+        return
+    out = console()
+    for report in reports:
+        out.print(f"{report.file}: {report.sent} of {report.lines} lines sent to {without_password(settings.queue)}")
+        if report.truncated:
+            out.print(f"  {report.truncated} were over the record limit: their longest texts are cut, truncated=true")
+        if report.labels:
+            out.print(f"  {report.labels} human labels stored")
+        for reason, count in sorted(report.reasons.items()):
+            out.print(f"  {count} dead letter{'s' if count != 1 else ''}: {one_line(reason)}")
+    out.print("next: tracejudge consume --until-idle")
+
+
+def ingest_file(
+    path: Path,
+    transport: Transport,
+    store: Store,
+    *,
+    app: str | None = None,
+    times: EventTimes | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+) -> IngestReport:
+    """Sends every readable line of the file, stores its labels, and keeps the others as dead letters.
+
+    `advance` is told how many lines more were dealt with. Raises TransportUnavailable when the queue does not answer
+    for a minute; what was sent by then stays sent, and sending the file again changes nothing.
+    """
+    report = IngestReport(file=path.name)
+    batch: list[tuple[str, bytes]] = []
+    labels: list[Label] = []
+    dead: list[DeadLetter] = []
+
+    def flush() -> None:
+        if batch:
+            _send(transport, batch)
+            report.sent += len(batch)
+        if labels:
+            store.labels.insert(labels)
+            report.labels += len(labels)
+        if dead:
+            store.dead_letters.insert(dead)
+            report.dead_letters += len(dead)
+        advance(len(batch) + len(dead))
+        batch.clear()
+        labels.clear()
+        dead.clear()
+
+    def bury(number: int, raw: bytes, reason: str, detail: str) -> None:
+        report.reasons[f"{reason}: {detail}"] = report.reasons.get(f"{reason}: {detail}", 0) + 1
+        dead.append(
+            DeadLetter(
+                source=f"file:{path.name}",
+                partition=0,
+                offset=number,
+                key=None,
+                value=raw,
+                reason=reason,
+                detail=detail,
+                at=datetime.now(timezone.utc),
+            )
+        )
+
+    size = 0
+    for line in read_lines(path, app=app, event_time=times):
+        report.lines += 1
+        if isinstance(line, BrokenLine):
+            bury(line.number, line.raw, line.reason, line.detail)
+        else:
+            record: Record = line.trace if isinstance(line, Line) else line.record
+            try:
+                data = codec.encode(record, max_bytes=transport.max_record_bytes)
+            except RecordError as error:
+                bury(line.number, record.model_dump_json().encode(), error.reason, str(error))
+            else:
+                size += len(data)
+                report.truncated += len(data) >= transport.max_record_bytes - 64 and _was_cut(data)
+                batch.append((record.trace_id, data))
+                if isinstance(line, Line):
+                    labels.extend(line.labels)
+        if len(batch) + len(dead) >= _BATCH_RECORDS or size >= _BATCH_BYTES:
+            flush()
+            size = 0
+    flush()
+    return report
+
+
+def _was_cut(data: bytes) -> bool:
+    record = codec.decode(data)
+    return getattr(record, "truncated", False)
+
+
+def _send(transport: Transport, batch: list[tuple[str, bytes]]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    wait_s = 0.2
+    pending = list(batch)
+    while True:
+        try:
+            transport.send(pending)
+            return
+        except TransportUnavailable as error:
+            if error.failed is not None:
+                pending = [pending[index] for index in error.failed]
+            if time.monotonic() + wait_s > deadline:
+                raise
+            # Jitter keeps several processes from knocking at the same moments.
+            time.sleep(wait_s * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, guards nothing
+            wait_s = min(wait_s * 2, 5.0)
+
+
+class _progress:  # noqa: N801 - reads as the function it stands for
+    """A progress bar over the lines of a file; nothing is drawn when hidden or not on a terminal."""
+
+    def __init__(self, name: str, *, hidden: bool) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} lines"))
+        self._progress = Progress(*columns, console=console(stderr=True), transient=True, disable=hidden)
+        self._name = name
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._progress.start()
+        task = self._progress.add_task(one_line(Path(self._name).name), total=None)
+        return lambda count: self._progress.advance(task, count)
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()

@@ -1,0 +1,97 @@
+"""`tracejudge ledger`: what became of every trace, per judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+
+import click
+
+from tracejudge.scores import LIVE_RUN, Decision
+from tracejudge.store import LedgerLine
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, harmless, instant, table, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+
+
+@click.command(
+    name="ledger",
+    epilog="""\b
+Examples:
+  tracejudge ledger --since 7d
+  tracejudge ledger --since 24h --hourly --json
+Exit status 1 when a trace is unaccounted for: neither judged nor with a reason why not.""",
+)
+@config_option
+@json_option
+@click.option("--since", type=Moment(), default="24h", show_default=True, help="From when on, by event time.")
+@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
+@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Of this run.")
+@click.option("--hourly", is_flag=True, help="One line per hour.")
+def command(config: str, as_json: bool, since: datetime, until: datetime | None, run_id: str, hourly: bool) -> int:
+    """Account for every trace, per judge."""
+    # Services' clocks may run a little ahead of ours; their traces belong to the present too.
+    end = until or datetime.now(timezone.utc) + timedelta(minutes=10)
+    with connect_store(load_settings(config)) as store:
+        lines = store.ledger.equation(since, end, run_id=run_id, hourly=hourly)
+        dead = store.dead_letters.counts(since, end)
+    gaps = [line for line in lines if line.unaccounted]
+    if as_json:
+        click.echo(to_json({"since": since, "until": end, "run": run_id, "lines": lines, "dead_letters": dead}))
+        return EXIT_FAILED if gaps else EXIT_DONE
+    out = console()
+    if not lines:
+        out.print(f"no traces between {instant(since)} and {instant(end)} UTC; try a longer --since")
+    else:
+        out.print(ledger_table(lines))
+        for line in lines:
+            if line.hour is None:
+                out.print(f"{harmless(line.judge_name)}: {equation(line)}")
+    out.print("beside them " + dead_letters(dead))
+    for line in gaps:
+        hour = "" if line.hour is None else f" in the hour from {instant(line.hour)}"
+        out.print(
+            f"GAP: {line.unaccounted} traces are unaccounted for by {harmless(line.judge_name)}{hour}: still being "
+            "judged, or lost; look again when the consumer is idle"
+        )
+    return EXIT_FAILED if gaps else EXIT_DONE
+
+
+def equation(line: LedgerLine) -> str:
+    """The line as a sum in words that adds up."""
+    terms = [f"{line.passed + line.failed} scored", f"{line.invalid} invalid"]
+    terms += [
+        f"{line.decisions.get(decision, 0)} {decision.value.replace('_', ' ')}"
+        for decision in Decision
+        if line.decisions.get(decision, 0) or decision in (Decision.NOT_APPLICABLE, Decision.SAMPLED_OUT)
+    ]
+    if line.unaccounted:
+        terms.append(f"{line.unaccounted} UNACCOUNTED")
+    return f"{line.traces} traces = " + " + ".join(terms)
+
+
+def dead_letters(counts: Mapping[str, int]) -> str:
+    """How many records could not be read, by reason or source."""
+    total = sum(counts.values())
+    if not total:
+        return "0 dead letters"
+    parts = ", ".join(f"{count} {harmless(name)}" for name, count in sorted(counts.items()))
+    return f"{total} dead letter{'s' if total != 1 else ''} ({parts})"
+
+
+def ledger_table(lines: Sequence[LedgerLine]) -> object:
+    """One row per judge (and hour), a column for every decision that occurs."""
+    shown = [decision for decision in Decision if any(line.decisions.get(decision) for line in lines)]
+    hourly = any(line.hour is not None for line in lines)
+    columns = [("hour (UTC)", "left")] if hourly else []
+    columns += [("judge", "left"), ("traces", "right"), ("passed", "right"), ("failed", "right"), ("invalid", "right")]
+    columns += [(decision.value.replace("_", " "), "right") for decision in shown] + [("unaccounted", "right")]
+    rows = []
+    for line in lines:
+        cells = [instant(line.hour)[:16]] if hourly else []
+        cells += [harmless(line.judge_name), *map(str, (line.traces, line.passed, line.failed, line.invalid))]
+        cells += [str(line.decisions.get(decision, 0)) for decision in shown] + [str(line.unaccounted)]
+        rows.append(cells)
+    return table("Ledger", columns, rows)

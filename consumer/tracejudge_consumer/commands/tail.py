@@ -1,0 +1,64 @@
+"""`tracejudge tail`: scores as they are stored."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import click
+from rich.text import Text
+
+from tracejudge.scores import Score
+from tracejudge.store import Cursor
+from tracejudge_consumer.options import Span, config_option, json_option
+from tracejudge_consumer.rendering import console, harmless, instant, one_line, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+
+_STYLES = {"passed": "green", "failed": "red", "invalid": "yellow"}
+
+
+@click.command(
+    name="tail",
+    epilog="""\b
+Examples:
+  tracejudge tail                       follow, beginning with the last 10 minutes
+  tracejudge tail --last 1h --once --json""",
+)
+@config_option
+@json_option
+@click.option("--last", type=Span(), default="10m", show_default=True, help="Begin so long ago.")
+@click.option("--once", is_flag=True, help="Print what is there and stop.")
+@click.option("--failed", is_flag=True, help="Only failed and invalid ones.")
+def command(config: str, as_json: bool, last: timedelta, once: bool, failed: bool) -> None:
+    """Follow scores as they are stored (Ctrl-C stops)."""
+    out = console()
+    with connect_store(load_settings(config)) as store:
+        cursor: Cursor | None = Cursor(store.now() - last, "")
+        while True:
+            rows = store.scores.since(cursor, until=store.now() + timedelta(seconds=1), limit=1000)
+            for score in rows:
+                if failed and score.outcome.value == "passed":
+                    continue
+                if as_json:
+                    click.echo(to_json(score))
+                else:
+                    out.print(_line(score))
+            if rows:
+                cursor = Cursor(rows[-1].judged_at, rows[-1].trace_id)
+                continue
+            if once:
+                return
+            time.sleep(1.0)
+
+
+def _line(score: Score) -> Text:
+    value = "    –" if score.score is None else f"{score.score:5.2f}"
+    text = Text(f"{instant(score.judged_at)}  ")
+    text.append(f"{score.outcome.value:<8}", style=_STYLES[score.outcome.value])
+    heuristic = " (heuristic)" if "heuristic" in score.flags else ""
+    text.append(
+        f"{value}  {harmless(score.judge_name)}{heuristic}  {harmless(score.app)}  {harmless(score.trace_id)}  "
+    )
+    text.append(one_line(score.reason or score.feedback, limit=80), style="dim")
+    return text

@@ -1,0 +1,53 @@
+"""Which judges a command means: by name from the settings, by a TOML file, or `lexical`, which needs no settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tracejudge.errors import SettingsError
+from tracejudge.judging import JudgeSpec
+from tracejudge_consumer.settings import faults_of, load_settings, read_toml
+from tracejudge_consumer.wiring import choose_judges
+
+LEXICAL = JudgeSpec(name="lexical", kind="lexical")
+
+
+class _JudgeFile(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    judges: tuple[JudgeSpec, ...]
+
+
+def judges_of_file(path: Path) -> tuple[JudgeSpec, ...]:
+    """The `[[judges]]` of a TOML file. Raises SettingsError with every fault."""
+    try:
+        specs = _JudgeFile(**read_toml(path)).judges
+    except ValidationError as error:
+        raise SettingsError([f"{path}: {fault}" for fault in faults_of(error)]) from error
+    if not specs:
+        raise SettingsError([f"{path}: has no [[judges]]"])
+    return specs
+
+
+def resolve_judges(config: str, wanted: tuple[str, ...]) -> tuple[JudgeSpec, ...]:
+    """The judges meant by NAME or FILE.toml, in the order given; their caps are not checked here.
+
+    Without a settings file there is still `lexical`. Raises SettingsError for what is not there.
+    """
+    specs: list[JudgeSpec] = []
+    names: list[str] = []
+    for text in wanted:
+        if text.endswith(".toml"):
+            specs.extend(judges_of_file(Path(text)))
+        else:
+            names.append(text)
+    if names:
+        configured: tuple[JudgeSpec, ...] = (LEXICAL,)
+        if Path(config).exists() or names != [LEXICAL.name]:
+            configured = load_settings(config, require_caps=False).judges
+        if LEXICAL.name not in {spec.name for spec in configured}:
+            configured = (*configured, LEXICAL)
+        specs.extend(choose_judges(configured, names))
+    return tuple({spec.name: spec for spec in specs}.values())

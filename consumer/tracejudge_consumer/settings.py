@@ -1,0 +1,196 @@
+"""The settings: one TOML file, overridden by the environment, read once at the top into frozen values.
+
+The environment wins over the file: `TRACEJUDGE_QUEUE`, `TRACEJUDGE_STORE`, and for nested keys two underscores, as in
+`TRACEJUDGE_CONSUMER__GROUP`. Secrets come from the environment only: `TRACEJUDGE_STORE_PASSWORD`,
+`TRACEJUDGE_QUEUE_PASSWORD`, and for each judge and webhook the variable that its settings name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as _SourceError
+
+from tracejudge.alerts.notifiers import NotifierSettings
+from tracejudge.alerts.rule import MinimumRule
+from tracejudge.errors import SettingsError
+from tracejudge.judging import JudgeSpec, check_caps
+from tracejudge.sampling import SamplingPolicy
+from tracejudge_sdk.errors import ConfigError
+from tracejudge_sdk.transports import parse_queue_url
+
+_STORE_SCHEMES = ("chdb", "clickhouse", "clickhouses")
+
+
+def _is_queue_url(value: str) -> str:
+    try:
+        parse_queue_url(value)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+def _is_store_url(value: str) -> str:
+    scheme, separator, rest = value.partition("://")
+    if not separator or scheme not in _STORE_SCHEMES or not rest.strip("/"):
+        raise ValueError(
+            'is not a store: write "chdb:///FOLDER" (embedded) or "clickhouse://USER@HOST:PORT/DATABASE" '
+            "(clickhouses:// for TLS)"
+        )
+    return value
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ConsumerSettings(_Section):
+    """How the queue is read. Sizes in records and bytes, times in seconds."""
+
+    group: Annotated[str, Field(min_length=1)] = "tracejudge"
+    batch_records: Annotated[int, Field(ge=1, le=10_000)] = 100
+    batch_wait_s: Annotated[float, Field(gt=0, le=60)] = 0.5
+    max_in_flight_records: Annotated[int, Field(ge=1)] = 2_000
+    max_in_flight_bytes: Annotated[int, Field(ge=1_000_000)] = 64_000_000
+    commit_interval_s: Annotated[float, Field(gt=0)] = 1.0
+    drain_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+
+
+class AlertLoopSettings(_Section):
+    """How often scores are folded, and how long a score must rest before it is."""
+
+    tick_s: Annotated[float, Field(gt=0, le=60)] = 30.0
+    settle_s: Annotated[float, Field(ge=0)] = 30.0
+
+
+class MetricsSettings(_Section):
+    """Where Prometheus finds the consumer's metrics; port 0 means not at all."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. `deploy/settings.example.toml` documents each key with unit and default."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        env_prefix="TRACEJUDGE_",
+        env_nested_delimiter="__",
+        nested_model_default_partial_update=True,
+    )
+
+    queue: Annotated[str, AfterValidator(_is_queue_url)]
+    queue_options: dict[str, Any] = Field(default_factory=dict)
+    store: Annotated[str, AfterValidator(_is_store_url)]
+    store_timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    consumer: ConsumerSettings = ConsumerSettings()
+    judges: tuple[JudgeSpec, ...] = (JudgeSpec(name="lexical", kind="lexical"),)
+    sampling: SamplingPolicy = SamplingPolicy()
+    rules: tuple[MinimumRule, ...] = ()
+    notifiers: tuple[NotifierSettings, ...] = ()
+    alert_loop: AlertLoopSettings = AlertLoopSettings()
+    metrics: MetricsSettings = MetricsSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The file comes in as init values; the environment stands before it, so that a container changes one key.
+        return env_settings, init_settings
+
+
+def load_settings(path: str | Path, *, require_caps: bool = True) -> Settings:
+    """The settings of the file at `path`, overridden by the environment.
+
+    The file may be absent when TRACEJUDGE_QUEUE and TRACEJUDGE_STORE are set. A judge that calls a model must have a
+    cap, unless `require_caps` is False because the caller sets one of its own. Raises SettingsError with every fault.
+    """
+    path = Path(path)
+    values: dict[str, Any] = {}
+    if path.exists():
+        values = read_toml(path)
+    elif not {"TRACEJUDGE_QUEUE", "TRACEJUDGE_STORE"} <= os.environ.keys():
+        raise SettingsError(
+            [f"{path}: no such file: `tracejudge init` writes one, or name another with --config or TRACEJUDGE_CONFIG"]
+        )
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise SettingsError([f"{path}: {fault}" for fault in faults_of(error)]) from error
+    except _SourceError as error:
+        raise SettingsError([f"environment: {error}: nested values in TRACEJUDGE_* variables are JSON"]) from error
+    faults = [*_cross_faults(settings), *(check_caps(settings.judges) if require_caps else ())]
+    if faults:
+        raise SettingsError([f"{path}: {fault}" for fault in faults])
+    return settings
+
+
+def faults_of(error: ValidationError) -> list[str]:
+    """One line for each fault that pydantic found: the key as it stands in TOML, what is wrong, the value seen."""
+    lines = []
+    for fault in error.errors(include_url=False, include_context=False):
+        key = ""
+        for step in fault["loc"]:
+            key += f"[{step}]" if isinstance(step, int) else f".{step}" if key else str(step)
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "missing":
+            lines.append(f"{key}: is missing; deploy/settings.example.toml shows it")
+        elif fault["type"] == "extra_forbidden":
+            lines.append(f"{key}: is not a setting; look for a typing error, or in deploy/settings.example.toml")
+        else:
+            seen = repr(fault["input"])
+            lines.append(f"{key}: {message}, got {seen if len(seen) <= 60 else seen[:57] + '...'}")
+    return lines
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown and logged."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    netloc = parts.netloc.replace(f":{parts.password}@", ":***@", 1)
+    return urlunsplit(parts._replace(netloc=netloc))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values of a TOML file. Raises SettingsError when it cannot be read."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([f"{path}: is not TOML: {error}"]) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{path}: cannot be read: {error}"]) from error
+
+
+def _cross_faults(settings: Settings) -> Iterable[str]:
+    names = [spec.name for spec in settings.judges]
+    known = ", ".join(map(repr, names)) or "none"
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"judges: {name!r} is defined twice; every judge needs a name of its own"
+    for rule in settings.rules:
+        if rule.judge not in names:
+            yield f"rules: {rule.name!r} watches judge {rule.judge!r}, which is not one of {known}"
+    rule_names = [rule.name for rule in settings.rules]
+    for name in sorted({name for name in rule_names if rule_names.count(name) > 1}):
+        yield f"rules: {name!r} is defined twice; every rule needs a name of its own"
+    for name in sorted(settings.sampling.judge_names() - set(names)):
+        yield f"sampling: judge {name!r} is not one of {known}"
