@@ -3,6 +3,8 @@
 Three kinds of record travel on the queue, one JSON object each, with the trace id as record key: a `Trace` (a whole
 answer), a `TracePart` (some fields of an answer, the rest to come) and a `Feedback` (what a user said about it later).
 Unknown fields are ignored, so that producers and consumers upgrade in any order; a higher `schema_version` is refused.
+Types are strict, because a guess would be stored as a fact: no number for a text, no text for a number or a bool, no
+number for an instant; a whole number is a number. Texts are what UTF-8 can hold, numbers are finite.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import time
 from datetime import datetime, timezone
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from tracejudge_sdk.json_values import check_json
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_ENVIRONMENT: Final = "production"
@@ -31,20 +35,47 @@ def new_trace_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+EARLIEST: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+LATEST: Final = datetime(2100, 1, 1, tzinfo=timezone.utc)
+"""Event times lie in [EARLIEST, LATEST): minutes are counted in 32 bits in some stores, which end in 2106."""
+
+
+def _text_or_instant(value: Any) -> Any:
+    # pydantic would read 1700000000 as seconds and 1700000000000 as milliseconds: a guess.
+    if isinstance(value, datetime) or (isinstance(value, str) and value[4:5] == "-"):
+        return value
+    raise ValueError("needs to be a text such as 2026-01-31T12:00:00Z")
+
+
 def _to_utc_milliseconds(value: datetime) -> datetime:
     if value.tzinfo is None or value.utcoffset() is None:
         raise ValueError("needs a time zone, for example 2026-01-31T12:00:00Z")
-    value = value.astimezone(timezone.utc)
+    try:
+        value = value.astimezone(timezone.utc)
+    except OverflowError:
+        value = LATEST
+    if not EARLIEST <= value < LATEST:
+        raise ValueError(f"is not in [{EARLIEST:%Y-%m-%d}, {LATEST:%Y-%m-%d})")
     # The stored precision is one millisecond; cutting here makes a trace equal to itself after a round trip.
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
 
 
-UtcMilliseconds = Annotated[datetime, AfterValidator(_to_utc_milliseconds)]
-TraceId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
-Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
-RequiredName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
-Probability = Annotated[float, Field(gt=0.0, le=1.0)]
-FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+def _checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    check_json(value)
+    return value
+
+
+UtcMilliseconds = Annotated[datetime, BeforeValidator(_text_or_instant), AfterValidator(_to_utc_milliseconds)]
+# A length constraint, even one of 0, makes pydantic look at the text itself and refuse lone surrogates.
+Text = Annotated[str, Field(min_length=0, strict=True)]
+TraceId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS, strict=True)]
+Name = Annotated[str, Field(max_length=MAX_NAME_CHARS, strict=True)]
+RequiredName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+Probability = Annotated[float, Field(gt=0.0, le=1.0, strict=True)]
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Milliseconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False, strict=True)]
+Metadata = Annotated[dict[str, Any], AfterValidator(_checked_metadata)]
 Status = Literal["ok", "error", "incomplete"]
 
 
@@ -55,17 +86,17 @@ class _Wire(BaseModel):
 class SourceNode(_Wire):
     """A retrieved passage with its retrieval score. Without text it is an id only and never judged as text."""
 
-    node_id: str = ""
-    text: str | None = None
+    node_id: Text = ""
+    text: Text | None = None
     score: FiniteFloat | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class Turn(_Wire):
     """One earlier turn of a conversation."""
 
-    role: str
-    content: str
+    role: Text
+    content: Text
 
 
 class Trace(_Wire):
@@ -78,16 +109,16 @@ class Trace(_Wire):
     environment: RequiredName = DEFAULT_ENVIRONMENT
     version: Name = ""
     event_time: UtcMilliseconds
-    query: str
-    response: str | None = None
+    query: Text
+    response: Text | None = None
     status: Status = "ok"
-    error: str | None = None
+    error: Text | None = None
     source_nodes: tuple[SourceNode, ...] = ()
     history: tuple[Turn, ...] = ()
-    reference: str | None = None
-    expected_ids: tuple[str, ...] = ()
-    case_id: str | None = None
-    latency_ms: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
+    reference: Text | None = None
+    expected_ids: tuple[Text, ...] = ()
+    case_id: Text | None = None
+    latency_ms: Milliseconds | None = None
     model: Name | None = None
     prompt_version: Name | None = None
     index_version: Name | None = None
@@ -95,9 +126,9 @@ class Trace(_Wire):
     session_id: Name | None = None
     user_id: Name | None = None
     language: Name | None = None
-    tags: dict[str, str] = Field(default_factory=dict)
-    truncated: bool = False
-    lossy: bool = False
+    tags: dict[Text, Text] = Field(default_factory=dict)
+    truncated: Flag = False
+    lossy: Flag = False
     head_probability: Probability = 1.0
     sdk: Name = ""
 
@@ -114,18 +145,18 @@ class TracePart(_Wire):
     app: RequiredName
     environment: RequiredName = DEFAULT_ENVIRONMENT
     event_time: UtcMilliseconds
-    final: bool = False
+    final: Flag = False
     version: Name | None = None
-    query: str | None = None
-    response: str | None = None
+    query: Text | None = None
+    response: Text | None = None
     status: Status | None = None
-    error: str | None = None
+    error: Text | None = None
     source_nodes: tuple[SourceNode, ...] | None = None
     history: tuple[Turn, ...] | None = None
-    reference: str | None = None
-    expected_ids: tuple[str, ...] | None = None
-    case_id: str | None = None
-    latency_ms: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
+    reference: Text | None = None
+    expected_ids: tuple[Text, ...] | None = None
+    case_id: Text | None = None
+    latency_ms: Milliseconds | None = None
     model: Name | None = None
     prompt_version: Name | None = None
     index_version: Name | None = None
@@ -133,9 +164,9 @@ class TracePart(_Wire):
     session_id: Name | None = None
     user_id: Name | None = None
     language: Name | None = None
-    tags: dict[str, str] | None = None
-    truncated: bool = False
-    lossy: bool = False
+    tags: dict[Text, Text] | None = None
+    truncated: Flag = False
+    lossy: Flag = False
     head_probability: Probability = 1.0
     sdk: Name = ""
 
@@ -150,7 +181,7 @@ class Feedback(_Wire):
     app: RequiredName
     environment: RequiredName = DEFAULT_ENVIRONMENT
     value: FiniteFloat | None = None
-    comment: str | None = None
+    comment: Text | None = None
     event_time: UtcMilliseconds
     sdk: Name = ""
 
