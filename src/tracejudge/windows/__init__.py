@@ -1,12 +1,13 @@
 """Pure arithmetic over event time: panes and tiles, the watermark, the weighted pass rate with its interval."""
 
 from tracejudge.windows.panes import PANE_S, Window, floor_minute, floor_to, tiles
-from tracejudge.windows.rate import PassRate, enough, pass_rate
+from tracejudge.windows.rate import Interval, PassRate, enough, pass_rate, wilson
 from tracejudge.windows.watermark import MAX_AHEAD, Watermark
 
 __all__ = [
     "MAX_AHEAD",
     "PANE_S",
+    "Interval",
     "PassRate",
     "Watermark",
     "Window",
@@ -15,4 +16,5 @@ __all__ = [
     "floor_to",
     "pass_rate",
     "tiles",
+    "wilson",
 ]
