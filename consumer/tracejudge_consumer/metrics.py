@@ -1,0 +1,92 @@
+"""The consumer's Prometheus metrics, in one registry of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from tracejudge.scores import JudgeCall, LedgerRow, Score
+from tracejudge_consumer.intake import PartitionKey
+
+MetricName = Literal[
+    "tracejudge_records_total",  # records read, by what they were: trace, part, feedback, duplicate, dead_letter
+    "tracejudge_dead_letters_total",  # records kept as dead letters, by reason
+    "tracejudge_scores_total",  # scores stored, by judge and outcome
+    "tracejudge_invalid_scores_total",  # invalid scores stored, by judge and reason
+    "tracejudge_ledger_rows_total",  # (trace, judge) pairs without a score, by judge and decision
+    "tracejudge_settled_skips_total",  # (trace, judge) pairs not judged because a settled score was stored
+    "tracejudge_judge_calls_total",  # calls to judge models, by judge and status
+    "tracejudge_judge_latency_seconds",  # time of one call to a judge model, by judge
+    "tracejudge_event_to_score_seconds",  # from serving an answer to its score, by judge
+    "tracejudge_store_retries_total",  # store calls repeated because the store did not answer
+    "tracejudge_commits_total",  # commits of offsets, by result: accepted, refused (partition lost), failed
+    "tracejudge_commit_age_seconds",  # since the last accepted commit, or since there was something to commit
+    "tracejudge_in_flight_records",  # records taken on and not finished
+    "tracejudge_in_flight_bytes",  # their size
+    "tracejudge_offset_gap_records",  # records at or beyond the oldest unfinished one: what a crash would repeat
+    "tracejudge_partitions",  # partitions assigned to this process
+    "tracejudge_lag_records",  # records not yet handed out, by source and partition
+    "tracejudge_judges_gone",  # 1 while the judge answers nobody, by judge
+]
+
+_LATENCY_S: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 60)
+_TO_SCORE_S: Final = (1, 2, 5, 10, 30, 60, 120, 300, 900, 3600, 6 * 3600, 86400)
+
+
+def _counter(registry: CollectorRegistry, name: MetricName, text: str, *labels: str) -> Counter:
+    return Counter(name.removesuffix("_total"), text, labels, registry=registry)
+
+
+def _gauge(registry: CollectorRegistry, name: MetricName, text: str, *labels: str) -> Gauge:
+    return Gauge(name, text, labels, registry=registry)
+
+
+class Metrics:
+    """What the pipeline counts. Thread-safe, as prometheus_client's metrics are."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = CollectorRegistry() if registry is None else registry
+        of = self.registry
+        self.records = _counter(of, "tracejudge_records_total", "Records read.", "kind")
+        self.dead_letters = _counter(of, "tracejudge_dead_letters_total", "Dead letters.", "reason")
+        self.scores = _counter(of, "tracejudge_scores_total", "Scores stored.", "judge", "outcome")
+        self.invalid = _counter(of, "tracejudge_invalid_scores_total", "Invalid scores stored.", "judge", "reason")
+        self.ledger = _counter(of, "tracejudge_ledger_rows_total", "Traces not judged.", "judge", "decision")
+        self.settled = _counter(of, "tracejudge_settled_skips_total", "Judgings skipped: settled before.")
+        self.calls = _counter(of, "tracejudge_judge_calls_total", "Calls to judge models.", "judge", "status")
+        latency: MetricName = "tracejudge_judge_latency_seconds"
+        self.judge_latency = Histogram(latency, "Time of a judge call.", ["judge"], registry=of, buckets=_LATENCY_S)
+        to_score: MetricName = "tracejudge_event_to_score_seconds"
+        self.event_to_score = Histogram(to_score, "From serving to score.", ["judge"], registry=of, buckets=_TO_SCORE_S)
+        self.store_retries = _counter(of, "tracejudge_store_retries_total", "Store calls repeated.")
+        self.commits = _counter(of, "tracejudge_commits_total", "Commits of offsets.", "result")
+        self.commit_age = _gauge(of, "tracejudge_commit_age_seconds", "Since offsets were last committed.")
+        self.in_flight_records = _gauge(of, "tracejudge_in_flight_records", "Records being worked on.")
+        self.in_flight_bytes = _gauge(of, "tracejudge_in_flight_bytes", "Bytes being worked on.")
+        self.offset_gap = _gauge(of, "tracejudge_offset_gap_records", "Records a crash would repeat.")
+        self.partitions = _gauge(of, "tracejudge_partitions", "Partitions assigned.")
+        self.lag = _gauge(of, "tracejudge_lag_records", "Records not yet read.", "source", "partition")
+        self.judges_gone = _gauge(of, "tracejudge_judges_gone", "Judges that answer nobody.", "judge")
+
+    def scored(self, scores: Iterable[Score], ledger: Iterable[LedgerRow], calls: Iterable[JudgeCall]) -> None:
+        """These were stored."""
+        for score in scores:
+            self.scores.labels(score.judge_name, score.outcome.value).inc()
+            if not score.outcome.settled:
+                self.invalid.labels(score.judge_name, score.reason).inc()
+            waited_s = (score.judged_at - score.event_time).total_seconds()
+            self.event_to_score.labels(score.judge_name).observe(max(0.0, waited_s))
+        for row in ledger:
+            self.ledger.labels(row.judge_name, row.decision.value).inc()
+        for call in calls:
+            self.calls.labels(call.judge_name, call.status).inc()
+            self.judge_latency.labels(call.judge_name).observe(call.latency_ms / 1000)
+
+    def set_lag(self, lag: Mapping[PartitionKey, int | None]) -> None:
+        """The lag of the partitions at hand; what is not in it belongs to another process now."""
+        self.lag.clear()
+        for key, records in lag.items():
+            if records is not None:
+                self.lag.labels(key.source, str(key.partition)).set(records)

@@ -1,0 +1,63 @@
+"""What a run of the pipeline did, in numbers that add up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from tracejudge.scores import Decision
+
+Ending = Literal["", "idle", "stopped", "unassigned"]
+"""Why a run ended: "" still runs; "unassigned": other consumers of the group held every partition all the time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReport:
+    """Counts of one batch, of a run so far, or of a whole run; `a + b` adds them up.
+
+    records = traces + parts + feedback + duplicates + abandoned + the dead letters that could not be read. A
+    duplicate repeats a trace of its own batch; an assembled trace came from parts and is counted beside them.
+    """
+
+    records: int = 0
+    traces: int = 0
+    parts: int = 0
+    assembled: int = 0
+    feedback: int = 0
+    duplicates: int = 0
+    abandoned: int = 0  # left to the partition's next owner before they were judged
+    known: int = 0  # traces that the store held already: redelivered, or sent twice
+    dead_letters: Mapping[str, int] = field(default_factory=dict)  # by reason; rows the store refused: "store_..."
+    passed: int = 0
+    failed: int = 0
+    invalid: int = 0
+    invalid_reasons: Mapping[str, int] = field(default_factory=dict)
+    ledger: Mapping[Decision, int] = field(default_factory=dict)
+    settled: int = 0  # (trace, judge) pairs skipped because a settled score is stored
+    asked: int = 0  # (trace, judge) pairs handed to the panel
+    judge_calls: int = 0  # calls to models, failed ones too
+    commits: int = 0
+    ended: Ending = ""
+
+    @property
+    def scored(self) -> int:
+        """(trace, judge) pairs with a settled verdict."""
+        return self.passed + self.failed
+
+    @property
+    def dead(self) -> int:
+        return sum(self.dead_letters.values())
+
+    def __add__(self, other: PipelineReport) -> PipelineReport:
+        total: dict[str, Any] = {}
+        for name in (one.name for one in fields(self)):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if isinstance(mine, Mapping):
+                total[name] = dict(Counter(mine) + Counter(theirs))
+            elif name == "ended":
+                total[name] = theirs or mine
+            else:
+                total[name] = mine + theirs
+        return PipelineReport(**total)

@@ -1,0 +1,53 @@
+"""What the pipeline asks of its two big neighbours, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from tracejudge.judging import JudgeTask, PanelResult
+from tracejudge.scores import LIVE_RUN, DeadLetter, JudgeCall, JudgeId, LedgerRow, Score, TraceKey
+from tracejudge.store import Inserted, Known, StoredFeedback, StoredPart, StoredTrace
+
+_Row = TypeVar("_Row", contravariant=True)
+
+
+class Judges(Protocol):
+    """A panel: judges batches, several at once, and never raises for a judge's failure."""
+
+    @property
+    def judge_ids(self) -> Mapping[str, JudgeId]: ...
+    async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult: ...
+    async def close(self) -> None: ...
+
+
+class Inserts(Protocol[_Row]):
+    """A table that rows are added to; adding one again changes nothing."""
+
+    def insert(self, rows: Sequence[_Row], /) -> Inserted: ...
+
+
+class Parts(Inserts[StoredPart], Protocol):
+    """The parts that wait for the rest of their trace."""
+
+    def of(self, keys: Sequence[TraceKey], /) -> dict[TraceKey, list[StoredPart]]: ...
+
+
+class PipelineStore(Protocol):
+    """The tables a batch is written to. Thread-safe; raises StoreUnavailable when it is away."""
+
+    @property
+    def traces(self) -> Inserts[StoredTrace]: ...
+    @property
+    def parts(self) -> Parts: ...
+    @property
+    def feedback(self) -> Inserts[StoredFeedback]: ...
+    @property
+    def scores(self) -> Inserts[Score]: ...
+    @property
+    def ledger(self) -> Inserts[LedgerRow]: ...
+    @property
+    def calls(self) -> Inserts[JudgeCall]: ...
+    @property
+    def dead_letters(self) -> Inserts[DeadLetter]: ...
+    def lookup(self, keys: Sequence[TraceKey], /) -> dict[TraceKey, Known]: ...

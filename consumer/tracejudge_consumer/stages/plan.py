@@ -1,0 +1,145 @@
+"""What is to be done about traces, given what the store knows of them: a pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tracejudge.judging import JudgeTask
+from tracejudge.sampling import SampledTrace, SamplingPolicy, sample
+from tracejudge.scores import Decision, JudgeId, LedgerRow, TraceKey
+from tracejudge.signals import compute_signals
+from tracejudge.store import Known, StoredTrace
+from tracejudge_consumer.offsets import OffsetTracker
+from tracejudge_consumer.stages.read import IntakeRecord
+
+_NOBODY: frozenset[JudgeId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """A trace to be judged, with the tracker that tells whether its partition is still ours."""
+
+    task: JudgeTask
+    tracker: OffsetTracker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to store before judging, what to judge, and what is decided without a judge."""
+
+    new: tuple[StoredTrace, ...]
+    tasks: tuple[PlannedTask, ...]
+    ledger: tuple[LedgerRow, ...]
+    known: int  # traces the store held already
+    settled: int  # (trace, judge) pairs with a settled score
+
+    def without(self, rejected: Collection[TraceKey]) -> Plan:
+        """The plan but for traces that the store would not take."""
+        if not rejected:
+            return self
+        return Plan(
+            new=tuple(one for one in self.new if one.key not in rejected),
+            tasks=tuple(one for one in self.tasks if _key(one.task) not in rejected),
+            ledger=tuple(r for r in self.ledger if TraceKey(r.environment, r.app, r.trace_id) not in rejected),
+            known=self.known,
+            settled=self.settled,
+        )
+
+
+def plan(
+    records: Sequence[IntakeRecord],
+    known: Mapping[TraceKey, Known],
+    *,
+    policy: SamplingPolicy,
+    judge_ids: Mapping[str, JudgeId],
+    at: datetime,
+) -> Plan:
+    """Decides about every (trace, judge) of `records`, which hold each trace once.
+
+    - A trace the store holds keeps its first content and its first event time: it is not stored again.
+    - A settled judge is not asked again. One whose verdict was invalid is: its score replaces the invalid one, under
+      the same key, so that there is one score either way.
+    - Then the sampling decision, which only looks at the trace: sampled_out or filtered.
+    - Then a broken-off answer (status incomplete) is for no judge.
+
+    A judge that has a score, even an invalid one, gets no ledger row beside it.
+    """
+    new: list[StoredTrace] = []
+    tasks: list[PlannedTask] = []
+    ledger: list[LedgerRow] = []
+    settled = 0
+    for record in records:
+        raw, trace, before = record.taken.raw, record.trace, known.get(record.key)
+        if before is not None and before.event_time != trace.event_time:
+            trace = trace.model_copy(update={"event_time": before.event_time})
+        signals = compute_signals(trace)
+        if before is None:
+            new.append(
+                StoredTrace(
+                    trace=trace,
+                    signals=signals.as_dict(),
+                    ingested_at=at,
+                    source=raw.source,
+                    partition=raw.partition,
+                    offset=raw.offset,
+                )
+            )
+        done, invalid = (_NOBODY, _NOBODY) if before is None else (before.settled, before.invalid)
+        open_names = [name for name, judge_id in judge_ids.items() if judge_id not in done]
+        settled += len(judge_ids) - len(open_names)
+        if not open_names:
+            continue
+        sampled = sample(trace, signals, policy, open_names)
+        ask: dict[str, float] = {}
+        for name in open_names:
+            decision = sampled.decisions[name]
+            if not decision.kept:
+                verdict = Decision.FILTERED if decision.filtered else Decision.SAMPLED_OUT
+            elif trace.status == "incomplete":
+                verdict = Decision.INCOMPLETE
+            else:
+                ask[name] = decision.inclusion_probability
+                continue
+            if judge_ids[name] not in invalid:
+                ledger.append(_row(sampled, name, judge_ids[name], verdict, at=at))
+        if ask:
+            task = JudgeTask(
+                trace=trace,
+                judge_names=frozenset(ask),
+                stratum=sampled.stratum,
+                inclusion_probability=ask,
+                event_time=trace.event_time,
+            )
+            tasks.append(PlannedTask(task, record.taken.tracker))
+    return Plan(
+        new=tuple(new),
+        tasks=tuple(tasks),
+        ledger=tuple(ledger),
+        known=len(records) - len(new),
+        settled=settled,
+    )
+
+
+def _row(sampled: SampledTrace, name: str, judge_id: JudgeId, verdict: Decision, *, at: datetime) -> LedgerRow:
+    trace, decision = sampled.trace, sampled.decisions[name]
+    return LedgerRow(
+        environment=trace.environment,
+        app=trace.app,
+        version=trace.version,
+        category=trace.category or "",
+        trace_id=trace.trace_id,
+        event_time=trace.event_time,
+        judge_name=name,
+        judge_id=judge_id,
+        decision=verdict,
+        reason=decision.rule if verdict is not Decision.INCOMPLETE else "the answer broke off",
+        stratum=sampled.stratum,
+        inclusion_probability=decision.inclusion_probability,
+        decided_at=at,
+    )
+
+
+def _key(task: JudgeTask) -> TraceKey:
+    return TraceKey(task.trace.environment, task.trace.app, task.trace.trace_id)

@@ -1,0 +1,74 @@
+"""Calls to the store that wait while it is down: back-off with jitter, without end, because nothing may be lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tracejudge.errors import ServiceUnavailable
+from tracejudge_consumer.health import Health
+from tracejudge_consumer.metrics import Metrics
+
+_LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How long to wait between attempts: doubling from `first_s` up to `longest_s`, each between half and all of it."""
+
+    first_s: float = 0.2
+    longest_s: float = 15.0
+
+    def delay_s(self, attempt: int, draw: float) -> float:
+        """The wait after the `attempt`-th failure (from 1); `draw` in [0, 1) spreads consumers apart."""
+        longest = min(self.longest_s, self.first_s * 2.0 ** min(attempt - 1, 60))
+        return longest * (0.5 + 0.5 * draw)
+
+
+class StoreCalls:
+    """Runs blocking store calls on a small pool, and repeats what failed because the store was away.
+
+    Every insert of the store may be repeated, so an answer that was lost on its way does no harm.
+    """
+
+    def __init__(
+        self,
+        pool: Executor,
+        *,
+        retry: RetryPolicy,
+        health: Health,
+        metrics: Metrics,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._pool = pool
+        self._retry = retry
+        self._health = health
+        self._metrics = metrics
+        self._sleep = sleep
+        self._draw = random.Random()  # noqa: S311 - spreads waits, protects nothing
+
+    async def __call__(self, call: Callable[[], _T]) -> _T:
+        """The result of `call()`, however long that takes. Raises whatever is not ServiceUnavailable."""
+        loop = asyncio.get_running_loop()
+        attempt = 0
+        while True:
+            try:
+                result = await loop.run_in_executor(self._pool, call)
+            except ServiceUnavailable as error:
+                attempt += 1
+                self._health.store_answered(str(error))
+                self._metrics.store_retries.inc()
+                delay_s = self._retry.delay_s(attempt, self._draw.random())
+                # The first failure and then every tenth: an hour without a store is not an hour of log lines.
+                level = logging.WARNING if attempt == 1 or attempt % 10 == 0 else logging.DEBUG
+                _LOG.log(level, "store does not answer (attempt %d, next in %.1f s): %s", attempt, delay_s, error)
+                await self._sleep(delay_s)
+            else:
+                self._health.store_answered()
+                return result
