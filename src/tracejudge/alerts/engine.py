@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
+from tracejudge.alerts import explain, snapshots
+from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey, SeriesState
-from tracejudge.alerts.rule import MinimumRule
-from tracejudge.scores import Score
+from tracejudge.alerts.health import JudgeHealth, JudgePlace
+from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule
+from tracejudge.alerts.snapshots import SeriesSnapshot
+from tracejudge.alerts.state import PENDING_SHARE, Series, Turn
+from tracejudge.scores import LIVE_RUN, Score
+
+MAX_SERIES_PER_RULE: Final = 1000
+"""Further values of a rule's group_by are not watched, and counted: a group by something without end is a mistake."""
+
+MAX_JUDGE_PLACES: Final = 10_000
+"""Judges times applications whose health is watched: names of applications come from producers."""
+
+RETIRE_AFTER: Final = timedelta(days=30)
+"""A quiet series without a row for so long is forgotten, and its part of the alarm budget goes to the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,42 +34,263 @@ class SeriesStatus:
     key: SeriesKey
     state: SeriesState
     boundary: float
-    evidence: float  # M / A: fires at 1, pending above 0.1
+    evidence: float  # M / A: fires at 1, pending above 0.1; stands still while firing
+    alarm_hours: float  # A: the promised mean hours between false alarms of this series
     n_eff: float
+    invalid_share: float | None  # of the judge's recent rows; None when there are fewer than 20
+    too_late: int  # rows more than 48 h behind the watermark: not folded
     heuristic: bool
     last_judged_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesSnapshot:
-    """The whole state of one series, as JSON values. `name` is unique and stable."""
-
-    name: str
-    state: Mapping[str, Any]
+    alert_event_id: str | None  # of the open alert
 
 
 class Engine:
-    """The detectors of all rules. Pure: rows and instants in, events out; not thread-safe."""
+    """The detectors of all rules. Pure: rows and instants in, events out; not thread-safe.
+
+    Raises ValueError when two rules have one name.
+    """
 
     def __init__(self, rules: Sequence[MinimumRule]) -> None:
-        self.rules = tuple(rules)
+        self.rules = {rule.name: rule for rule in rules}
+        if len(self.rules) != len(rules):
+            names = [rule.name for rule in rules]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise ValueError(f"name: {twice!r} name more than one rule each; give every rule its own name")
+        self.unwatched = 0  # rows of groups beyond the limit
+        self._series: dict[SeriesKey, Series] = {}
+        self._health: dict[JudgePlace, JudgeHealth] = {}
+        self._silent: dict[_Family, SeriesKey] = {}
+        self._budget = Budget(tuple(rules))
+        self._per_rule: Counter[str] = Counter()
+        self._watching: dict[tuple[str, str, str], tuple[MinimumRule, ...]] = {}
+        self._changed: dict[SeriesKey | JudgePlace, None] = {}  # since the last snapshot, in order
+        self._gone: dict[str, None] = {}  # names of snapshots to be marked as retired
+        self._now: datetime | None = None
 
     def fold(self, scores: Iterable[Score]) -> list[AlertEvent]:
-        """Folds live rows in the order given; the same rows in any batches give the same events."""
-        raise NotImplementedError
+        """Folds live rows in the order given; the same rows in any batches give the same events.
+
+        The health of every judge is watched, with or without a rule. Rows of other runs, and re-scores (revision above
+        0: their trace was folded when first judged), are passed over. The caller gives each (trace, JudgeId) once.
+        """
+        events: list[AlertEvent] = []
+        for score in scores:
+            if score.run_id != LIVE_RUN or score.revision > 0:
+                continue
+            health = self._fold_health(score, events)
+            for rule in self._rules_of(score.environment, score.app, score.judge_name):
+                self._fold_rule(rule, score, health, events)
+        return events
 
     def tick(self, now: datetime) -> list[AlertEvent]:
-        """What only the passing of time decides: no data."""
-        raise NotImplementedError
+        """What only the passing of time decides: no data. Call it when all rows up to about `now` are folded."""
+        self._now = now
+        events: list[AlertEvent] = []
+        for family, series in sorted(self._latest().items(), key=lambda item: item[0]):
+            limit, last = series.rule.silence_limit, series.last_judged_at
+            if limit is None or last is None or now - last <= limit or family in self._silent:
+                continue
+            series.silent = True
+            self._silent[family] = series.key
+            # The instant of the deadline, not of the tick: another process that notices it later says the same.
+            events.append(explain.silence(series, at=last + limit, limit=limit))
+            self._changed[series.key] = None
+        self._retire(now)
+        return events
 
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last fold and tick, in the order of their keys."""
-        raise NotImplementedError
+        return [self._status(self._series[key]) for key in sorted(self._series, key=_order)]
 
     def snapshot(self, *, changed_only: bool = False) -> list[SeriesSnapshot]:
-        """The state of all series, or of those that changed since the last snapshot."""
-        raise NotImplementedError
+        """The state of all series, or of those that changed since the last snapshot (retired ones say so)."""
+        chosen: Iterable[SeriesKey | JudgePlace]
+        chosen = self._changed if changed_only else [*self._series, *self._health]
+        taken = [SeriesSnapshot(name, snapshots.RETIRED) for name in self._gone]
+        for what in chosen:
+            if isinstance(what, JudgePlace):
+                taken.append(snapshots.of_health(what, self._health[what]))
+            else:
+                taken.append(snapshots.of_series(self._series[what]))
+        self._changed.clear()
+        self._gone.clear()
+        return taken
 
-    def restore(self, snapshots: Iterable[SeriesSnapshot]) -> list[AlertEvent]:
-        """Continues from snapshots; returns the closing events of open alerts whose rule is gone or was changed."""
-        raise NotImplementedError
+    def restore(self, taken: Iterable[SeriesSnapshot]) -> list[AlertEvent]:
+        """Continues from snapshots; returns the closing events of open alerts whose rule is gone or was changed.
+
+        A series whose rule asks another question now starts anew: its evidence was about another boundary.
+        """
+        events: list[AlertEvent] = []
+        for snapshot in taken:
+            found = snapshots.read(snapshot)
+            if found is None:
+                continue
+            if isinstance(found, snapshots.HealthFound):
+                self._health[found.place] = found.health
+                continue
+            rule = self.rules.get(found.rule.name)
+            if rule is not None and _same_question(found.rule, rule, key=found.key):
+                series = found.series(rule)
+                self._add(series)
+                if series.silent:
+                    self._silent[_family(series.key)] = series.key
+                continue
+            old = found.series(found.rule)
+            if old.alert is not None:
+                events.append(explain.closed_by_rule_change(old, removed=rule is None))
+            self._gone[snapshot.name] = None
+        return events
+
+    def _rules_of(self, environment: str, app: str, judge_name: str) -> tuple[MinimumRule, ...]:
+        place = (environment, app, judge_name)
+        rules = self._watching.get(place)
+        if rules is None:
+            rules = tuple(
+                rule
+                for rule in self.rules.values()
+                if rule.watches(environment=environment, app=app, judge_name=judge_name)
+            )
+            self._watching[place] = rules
+        return rules
+
+    def _fold_health(self, score: Score, events: list[AlertEvent]) -> JudgeHealth:
+        place = JudgePlace(score.environment, score.app, score.judge_name, score.judge_id)
+        health = self._health.get(place)
+        if health is None:
+            health = JudgeHealth()
+            if len(self._health) >= MAX_JUDGE_PLACES:
+                return health
+            self._health[place] = health
+        if health.fold(score):
+            key = SeriesKey(rule=HEALTH_RULE, **place._asdict())
+            events.append(explain.judge_health(key, health, at=score.judged_at))
+        self._changed[place] = None
+        return health
+
+    def _fold_rule(self, rule: MinimumRule, score: Score, health: JudgeHealth, events: list[AlertEvent]) -> None:
+        key = SeriesKey(
+            rule=rule.name,
+            environment=score.environment,
+            app=score.app,
+            judge_name=score.judge_name,
+            judge_id=score.judge_id,
+            group=tuple((field, str(getattr(score, field))) for field in rule.group_by),
+        )
+        series = self._series.get(key)
+        if series is None:
+            if self._per_rule[rule.name] >= MAX_SERIES_PER_RULE:
+                self.unwatched += 1
+                return
+            series = Series(key=key, rule=rule)
+            self._add(series)
+        quiet = self._silent.pop(_family(key), None) if self._silent else None
+        if quiet is not None:
+            self._series[quiet].silent = False
+            events.append(explain.data_back(self._series[quiet], at=score.judged_at))
+            self._changed[quiet] = None
+        turn = series.fold(score, alarm_hours=self._budget.alarm_hours(key, rule))
+        if turn is Turn.FIRED:
+            events.append(explain.firing(series, share=self._budget.share(key), health=health.share))
+        elif turn is Turn.RESOLVED:
+            events.append(explain.resolved(series, at=score.judged_at))
+            series.close()
+        self._changed[key] = None
+
+    def _add(self, series: Series) -> None:
+        self._series[series.key] = series
+        self._per_rule[series.key.rule] += 1
+        self._budget.add(series.key)
+
+    def _latest(self) -> dict[_Family, Series]:
+        """Of each family the series with the latest row: an older JudgeId, or a group that is rare, is not silence."""
+        latest: dict[_Family, Series] = {}
+        for key, series in self._series.items():
+            if series.last_judged_at is None:
+                continue
+            family = _family(key)
+            other = latest.get(family)
+            if other is None or _recency(series) > _recency(other):
+                latest[family] = series
+        return latest
+
+    def _retire(self, now: datetime) -> None:
+        keep = set(self._silent.values())
+        old = [
+            series
+            for series in self._series.values()
+            if series.last_judged_at is not None
+            and now - series.last_judged_at > RETIRE_AFTER
+            and series.alert is None
+            and series.key not in keep
+        ]
+        for series in old:
+            del self._series[series.key]
+            self._per_rule[series.key.rule] -= 1
+            self._changed.pop(series.key, None)
+            self._gone[snapshots.series_name(series.key)] = None
+        if old:
+            self._budget = Budget(tuple(self.rules.values()), keys=self._series)
+        for place, health in list(self._health.items()):
+            if health.last_judged_at is not None and now - health.last_judged_at > RETIRE_AFTER:
+                del self._health[place]
+                self._changed.pop(place, None)
+                self._gone[snapshots.health_name(place)] = None
+
+    def _status(self, series: Series) -> SeriesStatus:
+        key = series.key
+        alarm_hours = self._budget.alarm_hours(key, series.rule)
+        health = self._health.get(JudgePlace(key.environment, key.app, key.judge_name, key.judge_id))
+        evidence = series.detector.evidence_hours / alarm_hours
+        limit, last = series.rule.silence_limit, series.last_judged_at
+        state: SeriesState
+        if series.alert is not None:
+            state = "firing"  # silence and a sick judge do not end an alert
+        elif self._now is not None and limit is not None and last is not None and self._now - last > limit:
+            state = "no_data"
+        elif health is not None and health.share.unhealthy:
+            state = "evaluator_unhealthy"
+        elif series.warming_up:
+            state = "warming_up"
+        else:
+            state = "pending" if evidence > PENDING_SHARE else "ok"
+        return SeriesStatus(
+            key=key,
+            state=state,
+            boundary=series.rule.minimum,
+            evidence=evidence,
+            alarm_hours=alarm_hours,
+            n_eff=series.sums.n_eff,
+            invalid_share=health.share.value if health is not None else None,
+            too_late=series.too_late,
+            heuristic=series.heuristic,
+            last_judged_at=last,
+            alert_event_id=series.alert.event_id if series.alert is not None else None,
+        )
+
+
+class _Family(NamedTuple):
+    """The series that fall silent together: all groups and JudgeIds of a rule's judge in one place."""
+
+    rule: str
+    environment: str
+    app: str
+    judge_name: str
+
+
+def _family(key: SeriesKey) -> _Family:
+    return _Family(key.rule, key.environment, key.app, key.judge_name)
+
+
+def _order(key: SeriesKey) -> tuple[object, ...]:
+    return (key.rule, key.environment, key.app, key.judge_name, key.judge_id, key.group)
+
+
+def _recency(series: Series) -> tuple[object, ...]:
+    return (series.last_judged_at, _order(series.key))
+
+
+def _same_question(was: MinimumRule, rule: MinimumRule, *, key: SeriesKey) -> bool:
+    """Whether evidence gathered under `was` is evidence under `rule`."""
+    watched = rule.watches(environment=key.environment, app=key.app, judge_name=key.judge_name)
+    return watched and was.minimum == rule.minimum and was.group_by == rule.group_by

@@ -1,0 +1,259 @@
+"""Puts an event into numbers and one line for a person. Ids and numbers only, never texts of traces."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Final
+
+from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, Severity
+from tracejudge.alerts.health import HEALTHY_UP_TO, UNHEALTHY_ABOVE, InvalidShare, JudgeHealth
+from tracejudge.alerts.recovery import RESOLVE_HOURS
+from tracejudge.alerts.rule import MinimumRule
+from tracejudge.alerts.state import Series, hypothetical_rate
+from tracejudge.scores import Bucket
+from tracejudge.windows import PassRate, pass_rate
+
+_ALERT_KINDS: Final = ("firing", "resolved", "escalated")
+
+
+def event_id(key: SeriesKey, *, kind: EventKind, at: datetime, ordinal: int) -> str:
+    """The same change of the same series has the same id in every process."""
+    named = [key.rule, key.environment, key.app, key.judge_name, key.judge_id, key.group, kind, _iso(at), ordinal]
+    text = json.dumps(named, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
+    """The event of a series that has just fired; `share` is the part of the alarm budget that is its own."""
+    alert, rule = series.alert, series.rule
+    if alert is None:
+        raise ValueError(f"{series.key!r} has no open alert; call this right after it fired")
+    since, before = _rate(series.since_start), _rate(series.before_start)
+    days = alert.alarm_hours * share / 24.0
+    summary = f"{_subject(series.key)} fell below {percent(rule.minimum)}"
+    if since is not None and since.estimate is not None:
+        summary += (
+            f": about {percent(since.estimate)} since about {_clock(alert.start.at, beside=alert.at)} "
+            f"({since.judged} judged traces{_interval(since)})"
+        )
+    summary += f"; expected less than one such false alarm in {days:g} days"
+    evidence: dict[str, object] = {
+        "rule": rule.name,
+        "type": rule.type,
+        "boundary": rule.minimum,
+        "evidence_hours": alert.evidence_hours,
+        "alarm_hours": alert.alarm_hours,
+        "evidence_share": alert.evidence_hours / alert.alarm_hours,
+        "false_alarms": rule.false_alarms,
+        "budget_share": share,
+        "hypothetical_rate": hypothetical_rate(alert, rule.minimum),
+        "started_about": _iso(alert.start.at),
+        "before": rate_numbers(before),
+        "since": rate_numbers(since),
+        "worst_trace_ids": list(series.worst_since(alert.start.at)),
+    }
+    summary += _coverage(evidence, since=since, health=health)
+    return _event(series, kind="firing", at=alert.at, summary=summary, evidence=evidence)
+
+
+def resolved(series: Series, *, at: datetime) -> AlertEvent:
+    """The event of a series whose rate has come back."""
+    alert = series.alert
+    if alert is None or alert.recovery.start is None:
+        raise ValueError(f"{series.key!r} has not recovered; call this before the alert is closed")
+    good = _rate(series.sums.since(alert.recovery.start.before))
+    summary = f"{_subject(series.key)} recovered"
+    if good is not None and good.estimate is not None:
+        summary += (
+            f": about {percent(good.estimate)} since about {_clock(alert.recovery.start.at, beside=at)} "
+            f"({good.judged} judged traces{_interval(good)}); the minimum is {percent(series.rule.minimum)}"
+        )
+    evidence: dict[str, object] = {
+        "rule": series.rule.name,
+        "boundary": series.rule.minimum,
+        "fired_event_id": alert.event_id,
+        "fired_at": _iso(alert.at),
+        "recovered_about": _iso(alert.recovery.start.at),
+        "above": alert.recovery.target,
+        "evidence_hours": alert.recovery.hours,
+        "resolve_hours": RESOLVE_HOURS,
+        "since_recovery": rate_numbers(good),
+    }
+    return _event(series, kind="resolved", at=at, summary=summary, evidence=evidence)
+
+
+def closed_by_rule_change(series: Series, *, removed: bool) -> AlertEvent:
+    """Closes an alert of a rule that is no more: nothing is claimed about the rate."""
+    alert = series.alert
+    if alert is None:
+        raise ValueError(f"{series.key!r} has no open alert")
+    what = "removed" if removed else "changed"
+    return _event(
+        series,
+        kind="resolved",
+        at=series.last_judged_at or alert.at,
+        summary=f"{_subject(series.key)}: alert closed because rule {_plain(series.rule.name)} was {what}",
+        evidence={"rule": series.rule.name, "fired_event_id": alert.event_id, "closed_because": f"rule_{what}"},
+    )
+
+
+def silence(series: Series, *, at: datetime, limit: timedelta) -> AlertEvent:
+    """No row of the judge has come for too long."""
+    last = series.last_judged_at
+    summary = f"no judged traces of {_where(series.key)} by {_plain(series.key.judge_name)} for {_span(limit)}"
+    if series.alert is not None:
+        summary += "; its alert stays open, as silence is no recovery"
+    evidence: dict[str, object] = {
+        "rule": series.rule.name,
+        "last_judged_at": _iso(last) if last is not None else None,
+        "limit_s": limit.total_seconds(),
+    }
+    return _event(series, kind="no_data", at=at, summary=summary, evidence=evidence)
+
+
+def data_back(series: Series, *, at: datetime) -> AlertEvent:
+    """Rows come again after a silence."""
+    summary = f"judged traces of {_where(series.key)} by {_plain(series.key.judge_name)} come again"
+    return _event(series, kind="data_back", at=at, summary=summary, evidence={"rule": series.rule.name})
+
+
+def judge_health(key: SeriesKey, health: JudgeHealth, *, at: datetime) -> AlertEvent:
+    """A judge fails too often to be relied on, or no longer does."""
+    recent, ordinal = health.share, health.events
+    health.events += 1
+    share = recent.value or 0.0
+    if recent.unhealthy:
+        what = "could not judge"
+        end = f"above {percent(UNHEALTHY_ABOVE)}; pass rates of these traces are incomplete"
+    else:
+        what = "judges again: it failed on"
+        end = f"no more than {percent(HEALTHY_UP_TO)}"
+    who = f"{_plain(key.judge_name)} {what} {percent(share)}"
+    kind: EventKind = "evaluator_unhealthy" if recent.unhealthy else "evaluator_healthy"
+    return AlertEvent(
+        event_id=event_id(key, kind=kind, at=at, ordinal=ordinal),
+        series=key,
+        kind=kind,
+        severity="ticket",
+        heuristic=health.heuristic,
+        at=at,
+        summary=f"{who} of {recent.rows} recent traces of {_where(key)}, {end}",
+        evidence={"invalid": recent.invalid, "rows": recent.rows, "invalid_share": share, "limit": UNHEALTHY_ABOVE},
+    )
+
+
+def severity_of(rule: MinimumRule, *, heuristic: bool) -> Severity:
+    """The rule's severity; a ticket where a heuristic judge would page without being allowed to."""
+    return "ticket" if heuristic and not rule.heuristic_may_page else rule.severity
+
+
+def rate_numbers(rate: PassRate | None) -> Mapping[str, object] | None:
+    """A pass rate as JSON values; None when nothing was settled."""
+    if rate is None or rate.estimate is None:
+        return None
+    return {
+        "rate": rate.estimate,
+        "low": rate.low,
+        "high": rate.high,
+        "n_eff": rate.n_eff,
+        "judged": rate.judged,
+        "passed": rate.passed,
+        "failed": rate.failed,
+        "unweighted_rate": rate.plain,
+    }
+
+
+def percent(share: float) -> str:
+    """A share for a person: 80 %, 95.5 %.
+
+    >>> percent(0.8), percent(0.955)
+    ('80 %', '95.5 %')
+    """
+    return f"{round(100 * share, 1):g} %"
+
+
+def _event(
+    series: Series, *, kind: EventKind, at: datetime, summary: str, evidence: Mapping[str, object]
+) -> AlertEvent:
+    severity: Severity = severity_of(series.rule, heuristic=series.heuristic) if kind in _ALERT_KINDS else "ticket"
+    if kind in _ALERT_KINDS and severity != series.rule.severity:
+        evidence = {
+            **evidence,
+            "severity_lowered": "the judge is a heuristic: a ticket instead of a page; "
+            "set heuristic_may_page = true in the rule to be paged",
+        }
+        if kind == "firing":
+            summary += "; a ticket only, as the judge is a heuristic"
+    ordinal = series.events
+    series.events += 1
+    event = AlertEvent(
+        event_id=event_id(series.key, kind=kind, at=at, ordinal=ordinal),
+        series=series.key,
+        kind=kind,
+        severity=severity,
+        heuristic=series.heuristic,
+        at=at,
+        summary=summary,
+        evidence=evidence,
+    )
+    if kind == "firing" and series.alert is not None:
+        series.alert.event_id = event.event_id
+    return event
+
+
+def _coverage(evidence: dict[str, object], *, since: PassRate | None, health: InvalidShare) -> str:
+    """Errors are rarely missing at random: with many of them the rate is only known within [p(1-e), p(1-e) + e]."""
+    share = health.value
+    if share is None or share <= UNHEALTHY_ABOVE or since is None or since.estimate is None:
+        return ""
+    low = since.estimate * (1.0 - share)
+    evidence["coverage_low"] = {"invalid_share": share, "low": low, "high": low + share}
+    return f"; coverage is low: {percent(share)} of recent traces could not be judged"
+
+
+def _rate(bucket: Bucket) -> PassRate | None:
+    return pass_rate({"": bucket}) if bucket.n else None
+
+
+def _interval(rate: PassRate) -> str:
+    if rate.low is None or rate.high is None:
+        return ""
+    return f", {round(100 * rate.low)}-{round(100 * rate.high)} %"
+
+
+def _subject(key: SeriesKey) -> str:
+    return f"{_plain(key.judge_name)} of {_where(key)}"
+
+
+def _where(key: SeriesKey) -> str:
+    where = _plain(key.app)
+    if key.environment != "production":
+        where += f" ({_plain(key.environment)})"
+    if key.group:
+        where += " [" + ", ".join(f"{field} {_plain(value) or '(none)'}" for field, value in key.group) + "]"
+    return where
+
+
+def _plain(text: str) -> str:
+    # Names come from producers: one that holds control characters must not steer a terminal or forge a line.
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _clock(at: datetime, *, beside: datetime) -> str:
+    at, beside = at.astimezone(timezone.utc), beside.astimezone(timezone.utc)
+    return f"{at:%H:%M} UTC" if at.date() == beside.date() else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def _span(limit: timedelta) -> str:
+    minutes = round(limit.total_seconds() / 60)
+    if minutes % 60 == 0:
+        hours = minutes // 60
+        return f"{hours} hour" if hours == 1 else f"{hours} hours"
+    return f"{minutes} minutes"
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(timezone.utc).isoformat(timespec="milliseconds")

@@ -1,0 +1,127 @@
+"""How often a judge fails to judge: a measure of its own, so that its failures never look like a drop in quality."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from tracejudge.scores import Score
+from tracejudge.windows import Watermark
+
+UNHEALTHY_ABOVE: Final = 0.20
+HEALTHY_UP_TO: Final = 0.10  # half of the above: a share that wavers around the limit must not flap
+MIN_ROWS: Final = 20
+_BIN_S: Final = 300
+_BINS: Final = 12  # one hour
+
+
+class InvalidShare:
+    """The share of invalid rows among the recent ones of a judge in an (environment, app).
+
+    Recent: the last hour of event time, or the last 20 rows where an hour holds fewer. Kept in bins of five minutes, of
+    which there are never more than 12 + 20.
+    """
+
+    __slots__ = ("_bins", "_watermark", "unhealthy")
+
+    def __init__(self) -> None:
+        self._bins: list[list[int]] = []  # number of the bin since 1970, rows, invalid rows
+        self._watermark = Watermark()
+        self.unhealthy = False
+
+    def add(self, *, invalid: bool, event_time: datetime, judged_at: datetime) -> bool:
+        """Counts a row; True when it turned the judge unhealthy or healthy again."""
+        self._watermark = self._watermark.seen(event_time, arrived_at=judged_at)
+        at = self._watermark.at or judged_at
+        number = int(at.timestamp()) // _BIN_S
+        if not self._bins or number > self._bins[-1][0]:
+            self._bins.append([number, 0, 0])
+        self._bins[-1][1] += 1
+        self._bins[-1][2] += invalid
+        while self._bins[0][0] <= self._bins[-1][0] - _BINS and self.rows - self._bins[0][1] >= MIN_ROWS:
+            del self._bins[0]
+        if self.rows < MIN_ROWS:
+            return False
+        limit = HEALTHY_UP_TO if self.unhealthy else UNHEALTHY_ABOVE
+        before, self.unhealthy = self.unhealthy, self.invalid > limit * self.rows
+        return before != self.unhealthy
+
+    @property
+    def rows(self) -> int:
+        """Recent rows, settled or not."""
+        return sum(row[1] for row in self._bins)
+
+    @property
+    def invalid(self) -> int:
+        """Recent rows that could not be judged."""
+        return sum(row[2] for row in self._bins)
+
+    @property
+    def value(self) -> float | None:
+        """Invalid among recent rows; None when there are fewer than 20."""
+        return self.invalid / self.rows if self.rows >= MIN_ROWS else None
+
+    def to_state(self) -> dict[str, Any]:
+        """JSON values; `from_state` continues exactly."""
+        at = self._watermark.at
+        return {
+            "bins": [list(row) for row in self._bins],
+            "watermark": at.isoformat() if at is not None else None,
+            "unhealthy": self.unhealthy,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> InvalidShare:
+        share = cls()
+        share._bins = [list(row) for row in state["bins"]]
+        at = state["watermark"]
+        share._watermark = Watermark(datetime.fromisoformat(at)) if at is not None else Watermark()
+        share.unhealthy = state["unhealthy"]
+        return share
+
+
+class JudgePlace(NamedTuple):
+    """What has a health of its own: a judge in an application of an environment."""
+
+    environment: str
+    app: str
+    judge_name: str
+    judge_id: str
+
+
+class JudgeHealth:
+    """The invalid share of a judge in one place, with what its events need."""
+
+    __slots__ = ("events", "heuristic", "last_judged_at", "share")
+
+    def __init__(self) -> None:
+        self.share = InvalidShare()
+        self.events = 0  # so far: numbers them
+        self.heuristic = False
+        self.last_judged_at: datetime | None = None
+
+    def fold(self, score: Score) -> bool:
+        """Counts a row; True when it turned the judge unhealthy or healthy again."""
+        self.heuristic = "heuristic" in score.flags
+        if self.last_judged_at is None or score.judged_at > self.last_judged_at:
+            self.last_judged_at = score.judged_at
+        return self.share.add(invalid=not score.outcome.settled, event_time=score.event_time, judged_at=score.judged_at)
+
+    def to_state(self) -> dict[str, Any]:
+        """JSON values; `from_state` continues exactly."""
+        return {
+            "share": self.share.to_state(),
+            "events": self.events,
+            "heuristic": self.heuristic,
+            "last_judged_at": self.last_judged_at.isoformat() if self.last_judged_at is not None else None,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> JudgeHealth:
+        health = cls()
+        health.share = InvalidShare.from_state(state["share"])
+        health.events, health.heuristic = state["events"], state["heuristic"]
+        at = state["last_judged_at"]
+        health.last_judged_at = datetime.fromisoformat(at) if at is not None else None
+        return health

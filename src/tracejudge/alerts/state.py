@@ -1,0 +1,247 @@
+"""One series under one rule: what it has seen, what it believes, and when it changes its mind."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from tracejudge.alerts.detector import DropDetector, hypothetical_rates, place_from_state, place_to_state
+from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.recovery import RecoveryDetector
+from tracejudge.alerts.rule import MinimumRule
+from tracejudge.alerts.sums import Place, Sums
+from tracejudge.alerts.weights import WeightScale
+from tracejudge.scores import Bucket, Score
+from tracejudge.windows import Watermark
+
+PENDING_SHARE: Final = 0.1
+"""A series is pending while its evidence is above this share of the alarm level."""
+
+MIN_ROWS_OF_A_DROP: Final = 5
+"""Verdicts since the estimated start below which nothing fires: after a long silence three failures could otherwise
+reach the alarm level. A gate only removes alarms, so the promise stands; a breakdown from 95 % to 0 takes 6 anyway.
+"""
+
+LONGEST_STEP_H: Final = 24.0
+"""Silence beyond this adds nothing: it is no evidence. Less time than passed only makes the promise more careful."""
+
+TOO_LATE: Final = timedelta(hours=48)
+"""A row further than this behind the watermark belongs to the past: not folded, only counted."""
+
+_FAILURES_KEPT: Final = 32
+
+
+class Turn(Enum):
+    """What a row did to a series."""
+
+    FIRED = "fired"
+    RESOLVED = "resolved"
+
+
+class Failure(NamedTuple):
+    """A failed trace, remembered as an example."""
+
+    at: datetime
+    score: float
+    trace_id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenAlert:
+    """An alert that fired and is not resolved."""
+
+    event_id: str
+    at: datetime  # judged_at of the row that decided it
+    start: Place  # where the drop seems to have begun
+    component: int
+    evidence_hours: float  # M when it fired
+    alarm_hours: float  # A when it fired
+    recovery: RecoveryDetector
+
+
+class Series:
+    """Folds the rows of one series. Which rows belong to it, and what an event says, is decided elsewhere."""
+
+    def __init__(self, *, key: SeriesKey, rule: MinimumRule) -> None:
+        self.key = key
+        self.rule = rule
+        self.detector = DropDetector(rule.minimum)
+        self.scale = WeightScale()
+        self.watermark = Watermark()
+        self.last_judged_at: datetime | None = None
+        self.sums = Sums()
+        self.origin = Sums()  # the rows before it belong to an earlier incident
+        self.failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
+        self.too_late = 0
+        self.heuristic = False
+        self.events = 0  # so far: numbers them
+        self.silent = False  # the no_data event of its family was raised on this series
+        self.alert: OpenAlert | None = None
+
+    def fold(self, score: Score, *, alarm_hours: float) -> Turn | None:
+        """Folds a row; FIRED when it carries the evidence to `alarm_hours`, RESOLVED when it closes the alert.
+
+        An open alert is left with an empty `event_id`; a closed one stays in `alert` until `close`.
+        """
+        at = min(score.event_time, score.judged_at)  # a producer's fast clock must not start a drop in the future
+        before = self.watermark
+        self.watermark = before.seen(score.event_time, arrived_at=score.judged_at)
+        hours = min(self.watermark.advance_s(before) / 3600.0, LONGEST_STEP_H)
+        if self.last_judged_at is None or score.judged_at > self.last_judged_at:
+            self.last_judged_at = score.judged_at
+        self.heuristic = "heuristic" in score.flags
+        mind = self.alert.recovery if self.alert is not None else self.detector
+        if not score.outcome.settled:
+            mind.pass_time(hours)
+            return None
+        if self.watermark.at is not None and self.watermark.at - score.event_time > TOO_LATE:
+            self.too_late += 1
+            return None
+        passed = score.outcome.value == "passed"
+        weight = score.weight
+        scaled = self.scale.next(weight)
+        mind.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=Place(at, self.sums))
+        self.sums = self.sums.plus(passed=passed, weight=weight)
+        if not passed:
+            self.failures.append(Failure(at, score.score if score.score is not None else 0.0, score.trace_id))
+        if self.alert is not None:
+            return Turn.RESOLVED if self._recovered(self.alert) else None
+        return self._maybe_fire(score.judged_at, alarm_hours)
+
+    def _maybe_fire(self, judged_at: datetime, alarm_hours: float) -> Turn | None:
+        evidence = self.detector.evidence_hours
+        if evidence < alarm_hours or self.sums.n_eff < self.rule.min_effective_samples:
+            return None
+        start = self.detector.start
+        if start is None or self.sums.n - start.before.n < MIN_ROWS_OF_A_DROP:
+            return None
+        since = self.sums.since(start.before)
+        self.alert = OpenAlert(
+            event_id="",
+            at=judged_at,
+            start=start,
+            component=self.detector.leading,
+            evidence_hours=evidence,
+            alarm_hours=alarm_hours,
+            recovery=RecoveryDetector(
+                boundary=self.rule.minimum, fallen_to=since.sum_wx / since.sum_w if since.sum_w > 0 else 0.0
+            ),
+        )
+        return Turn.FIRED
+
+    def _recovered(self, alert: OpenAlert) -> bool:
+        start = alert.recovery.start
+        if start is None or not alert.recovery.recovered:
+            return False
+        good = self.sums.since(start.before)
+        n_eff = good.sum_w * good.sum_w / good.sum_w2 if good.sum_w2 > 0 else 0.0
+        return n_eff >= self.rule.min_effective_samples
+
+    def close(self) -> None:
+        """Ends the open alert: the evidence starts at nothing, and the rows so far belong to the past."""
+        self.alert = None
+        self.detector.reset()
+        self.origin = self.sums
+
+    @property
+    def since_start(self) -> Bucket:
+        """The rows since the drop of the open alert began; without one, since the suspected drop."""
+        start = self.alert.start if self.alert is not None else self.detector.start
+        return self.sums.since(start.before) if start is not None else Bucket()
+
+    @property
+    def before_start(self) -> Bucket:
+        """The rows between the last incident and the drop; all of them when none is suspected."""
+        start = self.alert.start if self.alert is not None else self.detector.start
+        end = start.before if start is not None else self.sums
+        return end.since(self.origin) if end.n >= self.origin.n else Bucket()
+
+    def worst_since(self, at: datetime, *, limit: int = 5) -> tuple[str, ...]:
+        """Ids of remembered failures since `at`, lowest score first, then latest."""
+        found = [failure for failure in self.failures if failure.at >= at]
+        found.sort(key=lambda failure: (failure.score, -failure.at.timestamp(), failure.trace_id))
+        return tuple(failure.trace_id for failure in found[:limit])
+
+    @property
+    def warming_up(self) -> bool:
+        """Too few effective samples to say anything."""
+        return self.sums.n_eff < self.rule.min_effective_samples
+
+    def to_state(self) -> dict[str, Any]:
+        """JSON values; `from_state` continues exactly."""
+        alert = self.alert
+        return {
+            "detector": self.detector.to_state(),
+            "scale": self.scale.to_state(),
+            "watermark": _text(self.watermark.at),
+            "last_judged_at": _text(self.last_judged_at),
+            "sums": list(self.sums),
+            "origin": list(self.origin),
+            "failures": [[failure.at.isoformat(), failure.score, failure.trace_id] for failure in self.failures],
+            "too_late": self.too_late,
+            "heuristic": self.heuristic,
+            "events": self.events,
+            "silent": self.silent,
+            "alert": None
+            if alert is None
+            else {
+                "event_id": alert.event_id,
+                "at": alert.at.isoformat(),
+                "start": place_to_state(alert.start),
+                "component": alert.component,
+                "evidence_hours": alert.evidence_hours,
+                "alarm_hours": alert.alarm_hours,
+                "recovery": alert.recovery.to_state(),
+            },
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], *, key: SeriesKey, rule: MinimumRule) -> Series:
+        series = cls(key=key, rule=rule)
+        series.detector = DropDetector.from_state(state["detector"])
+        series.scale = WeightScale.from_state(state["scale"])
+        series.watermark = Watermark(_instant(state["watermark"]))
+        series.last_judged_at = _instant(state["last_judged_at"])
+        series.sums = _sums(state["sums"])
+        series.origin = _sums(state["origin"])
+        series.failures.extend(
+            Failure(datetime.fromisoformat(at), score, ident) for at, score, ident in state["failures"]
+        )
+        series.too_late = state["too_late"]
+        series.heuristic = state["heuristic"]
+        series.events = state["events"]
+        series.silent = state["silent"]
+        alert = state["alert"]
+        if alert is not None:
+            series.alert = OpenAlert(
+                event_id=alert["event_id"],
+                at=datetime.fromisoformat(alert["at"]),
+                start=place_from_state(alert["start"]),
+                component=alert["component"],
+                evidence_hours=alert["evidence_hours"],
+                alarm_hours=alert["alarm_hours"],
+                recovery=RecoveryDetector.from_state(alert["recovery"]),
+            )
+        return series
+
+
+def hypothetical_rate(alert: OpenAlert, boundary: float) -> float:
+    """The pass rate that the leading component bet on when the alert fired."""
+    return hypothetical_rates(boundary)[alert.component]
+
+
+def _text(at: datetime | None) -> str | None:
+    return at.isoformat() if at is not None else None
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text is not None else None
+
+
+def _sums(values: list[Any]) -> Sums:
+    n, passed, *sums = values
+    return Sums(int(n), int(passed), *(float(value) for value in sums))
