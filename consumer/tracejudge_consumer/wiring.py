@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from typing import Any
+import socket
+from collections.abc import Callable, Collection
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Final
 
-from tracejudge.clock import Clock, SystemClock
+from tracejudge.clock import SystemClock
 from tracejudge.errors import SettingsError
-from tracejudge.judging.spec import JudgeSpec
-from tracejudge.store import Store, open_store
+from tracejudge.judging import JudgeSpec
+from tracejudge.store import Adoption, RegisteredJudge, Store, open_store
 from tracejudge_consumer.settings import Settings
-from tracejudge_sdk.transports import KafkaQueue, Transport, parse_queue_url, transport_for
+from tracejudge_sdk.transports import KafkaQueue, SqliteQueue, Transport, parse_queue_url, transport_for
+
+if TYPE_CHECKING:
+    from tracejudge.alerts import Notifier, SeriesStatus
+    from tracejudge_consumer.alert_loop import AlertLoop
+    from tracejudge_consumer.health import Health
+    from tracejudge_consumer.intake import Intake
+    from tracejudge_consumer.metrics import Metrics
+    from tracejudge_consumer.pipeline import Pipeline
+    from tracejudge_consumer.report import PipelineReport
+
+# Every store has been there since the first trace: the first JudgeId of a name is live for all of the past.
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 STORE_PASSWORD_ENV = "TRACEJUDGE_STORE_PASSWORD"  # noqa: S105 - the name of a variable, not a password
 QUEUE_PASSWORD_ENV = "TRACEJUDGE_QUEUE_PASSWORD"  # noqa: S105
@@ -70,5 +84,109 @@ def choose_judges(specs: Collection[JudgeSpec], names: Collection[str]) -> tuple
     return tuple(known[name] for name in names)
 
 
-def system_clock() -> Clock:
-    return SystemClock()
+def build_intake(settings: Settings) -> Intake:
+    """A reader of the queue of the settings. Raises QueueUnavailable and SettingsError as its client does."""
+    queue = parse_queue_url(settings.queue)
+    group = settings.consumer.group
+    if isinstance(queue, SqliteQueue):
+        from tracejudge_consumer.intake.sqlite import SqliteIntake
+        from tracejudge_sdk.transports.sqlite_log import SqliteLog
+
+        return SqliteIntake(SqliteLog(queue.path), group=group)
+    if isinstance(queue, KafkaQueue):
+        from tracejudge_consumer.intake.kafka import KafkaIntake
+
+        return KafkaIntake(queue.bootstrap_servers, queue.topic, group=group, options=queue_options(settings))
+    raise SettingsError(["queue: a memory queue cannot be read by another process; use sqlite:///PATH"])
+
+
+def build_pipeline(
+    settings: Settings,
+    store: Store,
+    *,
+    metrics: Metrics | None = None,
+    health: Health | None = None,
+    progress: Callable[[PipelineReport], None] | None = None,
+) -> Pipeline:
+    """The consumer of the settings on an open store; its judges are registered there."""
+    from tracejudge.judging import Panel
+    from tracejudge_consumer.limits import PipelineLimits
+    from tracejudge_consumer.pipeline import Pipeline
+
+    register_judges(settings.judges, store)
+    consumer = settings.consumer
+    clock = SystemClock()
+    return Pipeline(
+        intake=build_intake(settings),
+        store=store,
+        panel=Panel(settings.judges, clock=clock, spend=store.calls),
+        policy=settings.sampling,
+        clock=clock,
+        limits=PipelineLimits(
+            max_in_flight_records=consumer.max_in_flight_records,
+            max_in_flight_bytes=consumer.max_in_flight_bytes,
+            batch_records=consumer.batch_records,
+            batch_wait_s=consumer.batch_wait_s,
+            commit_interval_s=consumer.commit_interval_s,
+            drain_timeout_s=consumer.drain_timeout_s,
+        ),
+        metrics=metrics,
+        health=health,
+        progress=progress or (lambda _: None),
+    )
+
+
+def register_judges(specs: Collection[JudgeSpec], store: Store) -> None:
+    """Writes down what each JudgeId stands for, and which is live for its name from now on.
+
+    The first JudgeId of a name is live for all of the past, so that a backlog read on the first day shows under it.
+    """
+    now = store.now()
+    registered = {judge.judge_id for judge in store.judges.all()}
+    store.judges.register(
+        [
+            RegisteredJudge(
+                judge_name=spec.name,
+                judge_id=spec.judge_id(),
+                spec=spec.model_dump(mode="json"),
+                heuristic=spec.heuristic,
+                registered_at=now,
+            )
+            for spec in specs
+            if spec.judge_id() not in registered
+        ]
+    )
+    for spec in specs:
+        adoptions = sorted(store.judges.adoptions(spec.name), key=lambda adoption: adoption.live_from)
+        if adoptions and adoptions[-1].judge_id == spec.judge_id():
+            continue
+        live_from = now if adoptions else _BEGINNING
+        store.judges.adopt(Adoption(judge_name=spec.name, judge_id=spec.judge_id(), live_from=live_from))
+
+
+def build_notifiers(settings: Settings) -> list[Notifier]:
+    """The channels of the settings."""
+    from tracejudge.alerts import build_notifier
+
+    return [build_notifier(notifier, environ=os.environ) for notifier in settings.notifiers]
+
+
+def build_alert_loop(settings: Settings, store: Store, *, settle_s: float | None = None) -> AlertLoop:
+    """The alert loop of the settings on an open store. Close it."""
+    from tracejudge_consumer.alert_loop import AlertLoop
+
+    return AlertLoop(
+        store=store,
+        rules=settings.rules,
+        notifiers=build_notifiers(settings),
+        clock=SystemClock(),
+        holder=f"{socket.gethostname()}:{os.getpid()}",
+        settle_s=settings.alert_loop.settle_s if settle_s is None else settle_s,
+    )
+
+
+def stored_series(settings: Settings, store: Store) -> list[SeriesStatus]:
+    """Where every series stood when the alert loop last saved it."""
+    from tracejudge_consumer.alert_loop import load_series
+
+    return load_series(store, settings.rules)

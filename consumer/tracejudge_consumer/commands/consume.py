@@ -1,0 +1,112 @@
+"""`tracejudge consume`: the consumer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+
+import click
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tracejudge.clock import SystemClock
+from tracejudge.store import Store
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.rendering import console, harmless, to_json
+from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.settings import Settings, load_settings, without_password
+from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.wiring import build_pipeline, connect_store
+
+
+@click.command(
+    name="consume",
+    epilog="""\b
+Examples:
+  tracejudge consume                 until SIGTERM or Ctrl-C; a second one stops at once
+  tracejudge consume --until-idle    read the queue to its end, then stop
+
+Consumers of one group share the partitions; start as many as there are. Offsets are committed only after the store
+has everything that was done about a record, so a kill at any moment loses nothing and judges nothing twice.""",
+)
+@config_option
+@json_option
+@click.option("--until-idle", is_flag=True, help="Stop at the end of the queue.")
+def command(config: str, as_json: bool, until_idle: bool) -> int:
+    """Read the queue, sample, judge and store."""
+    settings = load_settings(config)
+    set_up_logging(settings)
+    stop = threading.Event()
+    with connect_store(settings) as store, stop_on_signals(stop):
+        report = run_consumer(settings, store, stop=stop, until_idle=until_idle, quiet=as_json)
+    if as_json:
+        click.echo(to_json(report))
+    else:
+        tell(report)
+    return EXIT_UNAVAILABLE if report.ended == "unassigned" else EXIT_DONE
+
+
+def run_consumer(
+    settings: Settings, store: Store, *, stop: threading.Event, until_idle: bool, quiet: bool
+) -> PipelineReport:
+    """Runs the pipeline of the settings on an open store, with its status server where one is set."""
+    from tracejudge_consumer.health import Health
+    from tracejudge_consumer.metrics import Metrics
+    from tracejudge_consumer.status_server import status_server
+
+    health, metrics = Health(SystemClock()), Metrics()
+    address = settings.metrics
+    server = (
+        status_server(health, metrics.registry, host=address.host, port=address.port)
+        if address.port
+        else nullcontext(0)
+    )
+    with server, progress_line(f"reading {without_password(settings.queue)}", hidden=quiet) as progress:
+        pipeline = build_pipeline(settings, store, health=health, metrics=metrics, progress=progress)
+        return pipeline.run(until_idle=until_idle, stop=stop)
+
+
+def set_up_logging(settings: Settings) -> None:
+    """One line a record on stderr. Only a command does this: libraries leave logging to their hosts."""
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # kafka-python tells every reconnection in a dozen lines; its warnings are enough.
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+
+
+@contextmanager
+def progress_line(text: str, *, hidden: bool) -> Iterator[Callable[[PipelineReport], None]]:
+    """A line that counts while the consumer works; nothing where nobody looks."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=hidden) as progress:
+        task = progress.add_task(harmless(text), total=None)
+
+        def show(report: PipelineReport) -> None:
+            scored = report.passed + report.failed
+            said = f"{report.records} records, {scored} scored, {report.invalid} invalid"
+            progress.update(task, description=harmless(f"{text}: {said}"))
+
+        yield show
+
+
+def tell(report: PipelineReport) -> None:
+    """What the run did, in a few lines."""
+    out = console()
+    out.print(
+        f"{report.records} records: {report.traces} traces, {report.parts} parts, {report.feedback} feedback, "
+        f"{report.duplicates} duplicates, {report.dead} dead letters"
+    )
+    out.print(
+        f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid, {report.settled} settled before"
+    )
+    for reason, number in sorted(report.invalid_reasons.items()):
+        out.print(f"  {number} invalid: {harmless(reason)}")
+    for decision, number in sorted(report.ledger.items(), key=lambda item: item[0].value):
+        out.print(f"  {number} {decision.value.replace('_', ' ')}")
+    for reason, number in sorted(report.dead_letters.items()):
+        out.print(f"  {number} dead letters: {harmless(reason)}")
+    out.print(f"  {report.judge_calls} judge calls")
+    if report.ended == "unassigned":
+        out.print("no partition was assigned: other consumers of this group hold them all")
+    out.print("next: tracejudge rates, tracejudge worst, tracejudge ledger")

@@ -1,0 +1,180 @@
+"""`tracejudge doctor`: every service tried, each line ok or FAIL with its fix."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Final, Literal
+
+import click
+
+from tracejudge.errors import MissingExtra, SettingsError, TraceJudgeError
+from tracejudge.judging import JudgeSpec
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.rendering import harmless, one_line, to_json
+from tracejudge_consumer.settings import Settings, load_settings, without_password
+from tracejudge_consumer.wiring import open_unchecked_store, queue_options
+from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
+from tracejudge_sdk.transports import KafkaQueue, SqliteQueue, parse_queue_url
+
+_MAX_SKEW_S: Final = 5.0
+_LOW_DISK_BYTES: Final = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was tried. `fix` says what to do, where it is not ok."""
+
+    subject: str
+    status: Literal["ok", "FAIL", "note"]
+    detail: str
+    fix: str = ""
+
+
+@click.command(
+    name="doctor",
+    epilog="""\b
+Examples:
+  tracejudge doctor
+  tracejudge doctor --json
+Exit status 1 when a check fails. Judges are asked for their list of models: no verdict is bought.""",
+)
+@config_option
+@json_option
+def command(config: str, as_json: bool) -> int:
+    """Check queue, store, judges and clock, each with its fix."""
+    checks = []
+    for check in run_checks(config):
+        checks.append(check)
+        if not as_json:
+            colour = {"ok": "green", "FAIL": "red", "note": "yellow"}[check.status]
+            label = click.style(f"{check.status:<4}", fg=colour)
+            click.echo(f"{label}  {check.subject:<18} {harmless(check.detail)}")
+            if check.fix:
+                click.echo(f"      fix: {harmless(check.fix)}")
+    if as_json:
+        click.echo(to_json(checks))
+    return EXIT_FAILED if any(check.status == "FAIL" for check in checks) else EXIT_DONE
+
+
+def run_checks(config: str) -> Iterator[Check]:
+    """Every check, in the order in which faults hide one another."""
+    try:
+        settings = load_settings(config)
+    except SettingsError as error:
+        for fault in error.faults:
+            yield Check(subject="settings", status="FAIL", detail=fault, fix=f"edit {config}")
+        return
+    yield Check(subject="settings", status="ok", detail=f"{config}: {len(settings.judges)} judges")
+    yield from _check_queue(settings)
+    yield from _check_store(settings)
+    for spec in settings.judges:
+        yield from _check_judge(spec)
+    for notifier in settings.notifiers:
+        if notifier.secret_env and not os.environ.get(notifier.secret_env):
+            yield Check(
+                subject=f"notifier {notifier.channel}",
+                status="FAIL",
+                detail=f"the variable {notifier.secret_env} is not set",
+                fix=f"export {notifier.secret_env}=... where `tracejudge watch` runs",
+            )
+
+
+def _check_queue(settings: Settings) -> Iterator[Check]:
+    queue = parse_queue_url(settings.queue)
+    if isinstance(queue, SqliteQueue):
+        yield from _check_sqlite(Path(queue.path))
+    elif isinstance(queue, KafkaQueue):
+        from tracejudge_consumer.intake.kafka_check import check_kafka
+
+        options = queue_options(settings)
+        for subject, passed, detail, fix in check_kafka(
+            queue, options, group=settings.consumer.group, record_bytes=DEFAULT_MAX_RECORD_BYTES
+        ):
+            yield Check(subject=subject, status="ok" if passed else "FAIL", detail=detail, fix="" if passed else fix)
+
+
+def _check_sqlite(path: Path) -> Iterator[Check]:
+    from tracejudge_sdk.errors import TraceJudgeSdkError
+    from tracejudge_sdk.transports.sqlite_log import SqliteLog
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = SqliteLog(path)
+    except (OSError, TraceJudgeSdkError) as error:
+        yield Check(
+            subject="queue", status="FAIL", detail=f"{path}: {error}", fix="give this user the right to write there"
+        )
+        return
+    try:
+        records = log.end_offset() - log.begin_offset()
+        yield Check(subject="queue", status="ok", detail=f"{path}: {records} records")
+    finally:
+        log.close()
+    free = shutil.disk_usage(path.parent).free
+    yield Check(
+        subject="queue disk",
+        status="ok" if free >= _LOW_DISK_BYTES else "FAIL",
+        detail=f"{free / 1e9:.1f} GB free at {path.parent}",
+        fix="" if free >= _LOW_DISK_BYTES else "make room, or put the queue on another disk",
+    )
+
+
+def _check_store(settings: Settings) -> Iterator[Check]:
+    shown = without_password(settings.store)
+    try:
+        store = open_unchecked_store(settings)
+    except MissingExtra as error:
+        yield Check(subject="store", status="FAIL", detail=str(error), fix=str(error).rpartition(": ")[2])
+        return
+    except TraceJudgeError as error:
+        yield Check(
+            subject="store",
+            status="FAIL",
+            detail=one_line(f"{shown}: {error}", limit=300),
+            fix="start it, or correct `store` and TRACEJUDGE_STORE_PASSWORD",
+        )
+        return
+    with store:
+        yield Check(subject="store", status="ok", detail=f"{shown}: ClickHouse {store.version()}")
+        try:
+            if settings.store.startswith("chdb:"):
+                store.migrate()
+            store.check_schema()
+        except TraceJudgeError as error:
+            yield Check(subject="store schema", status="FAIL", detail=str(error), fix="tracejudge migrate")
+        else:
+            yield Check(subject="store schema", status="ok", detail="up to date")
+            missing = store.missing_grants()
+            yield Check(
+                subject="store grants",
+                status="FAIL" if missing else "ok",
+                detail=f"missing: {', '.join(missing)}" if missing else "read and write",
+                fix="GRANT them to this user; `tracejudge migrate --print` shows the tables" if missing else "",
+            )
+        skew_s = (store.now() - datetime.now(timezone.utc)).total_seconds()
+        fine = abs(skew_s) <= _MAX_SKEW_S
+        yield Check(
+            subject="clock",
+            status="ok" if fine else "FAIL",
+            detail=f"{abs(skew_s):.1f} s {'ahead' if skew_s < 0 else 'behind'} the store's",
+            fix="" if fine else "run NTP on both machines: windows and alerts order scores by these clocks",
+        )
+
+
+def _check_judge(spec: JudgeSpec) -> Iterator[Check]:
+    subject = f"judge {spec.name}"
+    if not spec.calls_model:
+        kind = "a heuristic, no model" if spec.heuristic else "no model"
+        yield Check(subject=subject, status="ok", detail=f"{spec.judge_id()}: {kind}")
+        return
+    from tracejudge.judging.endpoint_check import check_endpoint
+
+    result = asyncio.run(check_endpoint(spec))
+    yield Check(subject=subject, status=result.status, detail=f"{spec.judge_id()}: {result.detail}", fix=result.fix)

@@ -1,0 +1,70 @@
+"""`tracejudge up`: consumer and alert loop in one process."""
+
+from __future__ import annotations
+
+import threading
+
+import click
+
+from tracejudge.alerts.event import AlertEvent
+from tracejudge.errors import ServiceUnavailable
+from tracejudge_consumer.cli import EXIT_DONE
+from tracejudge_consumer.commands.consume import run_consumer, set_up_logging, tell
+from tracejudge_consumer.commands.watch import run_alert_loop
+from tracejudge_consumer.options import config_option
+from tracejudge_consumer.rendering import harmless
+from tracejudge_consumer.settings import load_settings, without_password
+from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.wiring import build_alert_loop, connect_store
+
+
+@click.command(
+    name="up",
+    epilog="""\b
+Examples:
+  tracejudge up                      until Ctrl-C; `tracejudge rates` and the rest work beside it
+
+With an embedded store this process owns it and serves it on loopback to every other one.""",
+)
+@config_option
+def command(config: str) -> int:
+    """Run consumer and alert loop in one process."""
+    settings = load_settings(config)
+    set_up_logging(settings)
+    stop = threading.Event()
+    failures: list[BaseException] = []
+    with connect_store(settings) as store, stop_on_signals(stop):
+
+        def watch() -> None:
+            try:
+                loop = build_alert_loop(settings, store)
+                try:
+                    while not stop.is_set():
+                        try:
+                            run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=_tell)
+                        except ServiceUnavailable as error:
+                            # The consumer waits for the store in its own way; alerts catch up when it is back.
+                            click.echo(f"alert loop waits: {error}", err=True)
+                            stop.wait(settings.alert_loop.tick_s)
+                finally:
+                    loop.close()
+            except BaseException as error:  # noqa: BLE001 - raised again by the main thread, which must stop too
+                failures.append(error)
+                stop.set()
+
+        thread = threading.Thread(target=watch, name="tracejudge-alerts")
+        thread.start()
+        click.echo(f"up: {without_password(settings.queue)} -> {without_password(settings.store)}; Ctrl-C stops")
+        try:
+            report = run_consumer(settings, store, stop=stop, until_idle=False, quiet=True)
+        finally:
+            stop.set()
+            thread.join()
+    if failures:
+        raise failures[0]
+    tell(report)
+    return EXIT_DONE
+
+
+def _tell(event: AlertEvent) -> None:
+    click.echo(f"{event.kind}: {harmless(event.summary)}")

@@ -1,0 +1,62 @@
+"""`tracejudge watch`: the alert loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import click
+
+from tracejudge.alerts.event import AlertEvent
+from tracejudge_consumer.alert_loop import AlertLoop
+from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.rendering import harmless, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.wiring import build_alert_loop, connect_store
+
+
+@click.command(
+    name="watch",
+    epilog="""\b
+Examples:
+  tracejudge watch              forever; several may run, one of them leads
+  tracejudge watch --once       one round, for cron""",
+)
+@config_option
+@json_option
+@click.option("--once", is_flag=True, help="One round, then stop.")
+def command(config: str, as_json: bool, once: bool) -> None:
+    """Run the alert loop over stored scores."""
+    settings = load_settings(config)
+    if not settings.rules:
+        click.echo("note: no [[rules]] in the settings, so only the judges' own health is watched", err=True)
+
+    def tell(event: AlertEvent) -> None:
+        click.echo(to_json(event) if as_json else f"{event.kind}: {harmless(event.summary)}")
+
+    stop = threading.Event()
+    with connect_store(settings) as store:
+        loop = build_alert_loop(settings, store)
+        try:
+            if once:
+                events = loop.tick()
+                for event in events:
+                    tell(event)
+                if not events and not as_json:
+                    click.echo("no change; `tracejudge alerts` shows the state of every series")
+                return
+            with stop_on_signals(stop):
+                run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=tell)
+        finally:
+            loop.close()
+
+
+def run_alert_loop(
+    loop: AlertLoop, stop: threading.Event, *, tick_s: float, tell: Callable[[AlertEvent], None]
+) -> None:
+    """Ticks until `stop` is set."""
+    while not stop.is_set():
+        for event in loop.tick():
+            tell(event)
+        stop.wait(tick_s)
