@@ -26,7 +26,11 @@ _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 _LOG_LINES = 25
 
+# After kill -9 the broker's own controller refuses its return until the old session has run out: by default that
+# is 9 s, which every test that kills would wait.
 _PROPERTIES = """\
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
 process.roles=broker,controller
 node.id=1
 controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
@@ -79,7 +83,9 @@ class KafkaBroker:
         """Choose what runs it; raises KafkaUnavailableError without Java or the jars."""
         self._java = find_java()
         self._jars = jars()
-        self._home = Path(tempfile.mkdtemp(prefix="tracejudge-kafka-"))
+        # Also removed at interpreter exit; without errors, because a broker may still be writing then.
+        self._folder = tempfile.TemporaryDirectory(prefix="tracejudge-kafka-", ignore_cleanup_errors=True)
+        self._home = Path(self._folder.name)
         self._process: GuardedProcess | None = None
         self._formatted = False
         self._port = 0
@@ -142,7 +148,7 @@ class KafkaBroker:
     def close(self) -> None:
         """Kill it and delete its data."""
         self.kill()
-        shutil.rmtree(self._home, ignore_errors=True)
+        self._folder.cleanup()
 
     def __enter__(self) -> KafkaBroker:
         try:
