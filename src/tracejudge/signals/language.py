@@ -1,0 +1,126 @@
+"""A guess at the language of a text, from its script and its commonest words.
+
+Scripts used by one large language decide at once (kana: Japanese, Hangul: Korean, ...); Latin and Cyrillic text is
+decided by small lists of stop words made for this purpose. It says "" when unsure: short texts, mixed ones, languages
+not on the lists. It is there to slice and to choose by; a judge that needs certainty asks for `Trace.language`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LANGUAGE_CHARS: Final = 2_000
+"""Enough for some 300 words; more text would not change the guess."""
+
+_MIN_WORDS: Final = 2  # different ones: "die" alone belongs to several languages
+_MIN_SHARE: Final = 0.12  # of the words: running text of a listed language has 25 to 50 %
+_MIN_LEAD: Final = 1.25  # over the second language: neighbours share words
+
+# Letters that name a script, and the language that a text mostly in it is taken for; checked in this order.
+_SCRIPTS: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
+    (language, re.compile(letters))
+    for language, letters in (
+        ("ko", "[\uac00-\ud7af\u1100-\u11ff]"),
+        ("zh", "[\u4e00-\u9fff\u3400-\u4dbf]"),
+        ("th", "[\u0e01-\u0e4f]"),
+        ("he", "[\u05d0-\u05ea]"),
+        ("el", "[\u0370-\u03ff\u1f00-\u1fff]"),
+        ("hi", "[\u0904-\u0963]"),
+        ("bn", "[\u0985-\u09e3]"),
+        ("ta", "[\u0b85-\u0bd7]"),
+        ("te", "[\u0c05-\u0c63]"),
+        ("ka", "[\u10d0-\u10ff]"),
+        ("hy", "[\u0531-\u0587]"),
+        ("arabic", "[\u0620-\u064a\u066e-\u06d3]"),
+        ("cyrillic", "[\u0400-\u052f]"),
+        ("latin", "[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"),
+    )
+)
+_KANA: Final = re.compile("[\u3041-\u30fa\u30fc-\u30ff]")
+_PERSIAN: Final = re.compile("[\u067e\u0686\u0698\u06af\u06cc]")
+_URDU: Final = re.compile("[\u0679\u0688\u0691\u06ba\u06d2\u06be]")
+_UKRAINIAN: Final = re.compile("[іїєґ]")
+
+STOP_WORDS: Final[dict[str, str]] = {
+    "en": "the of and to in is that it for was with as are be this on not by at from or have you which they can will"
+    " has an if your when there how what does",
+    "de": "der die und das den von zu mit ist im nicht auf für ein eine des dem sich auch es werden wird sie sind oder"
+    " bei aus einer einen kann als wie ich wenn nach über",
+    "fr": "le la les des et du en un une que est pour dans qui sur au par pas plus avec ce sont il vous ne aux cette"
+    " ou comme être votre peut nous je",
+    "es": "el la los las de que y en un una es por con para se del al su como más lo pero sus este está son o"
+    " cuando muy puede usted",
+    "it": "il lo la gli le di che e è un una per con non del della dei sono si nel alla da come più anche ma questo"
+    " questa può essere degli",
+    "pt": "o os as de que e da em um uma para com não por mais dos das se na é ao como são ou à também você"
+    " pelo pela seu sua",
+    "nl": "de het een en van in is dat op te zijn met voor niet die er aan om ook als bij door wordt maar kan naar"
+    " worden uw je",
+    "sv": "och att det som en är på av för med till den har de inte om ett kan från eller du vi men var",
+    "da": "og at det er en på af for med til den som har de ikke et kan fra eller du vi men var blev også",
+    "no": "og at det er en på av for med til den som har de ikke et kan fra eller du vi men var ble også",
+    "fi": "ja on ei se että oli joka myös tai kun mutta ovat hän sen voi kuin ole tämä mukaan",
+    "pl": "w na z się nie że jest jak o od po przez dla są oraz ale lub być może który która",
+    "cs": "v na se je že z pro jako by ale od které který nebo jsou být také není",
+    "ro": "și în de la cu este pe un o nu să din pentru care că sunt mai sau dacă acest",
+    "hu": "az és hogy nem egy ez van volt meg csak vagy de mint lehet kell ki azt",
+    "tr": "ve bir bu için ile da de olarak çok daha gibi en ne kadar olan var ya değil olduğu sonra",
+    "id": "yang dan di ini itu dengan untuk dari pada adalah tidak dalam akan ke atau juga anda oleh dapat",
+    "vi": "và của là có cho không được trong một những với các người này để khi đã từ như bạn",
+    "ru": "и в не на что с по как это для от или из к его вы при но то за о быть может если",
+    "bg": "и в на не да се от за е че по с са като или при това може",
+    "sr": "и у на је да се за не од су са као или по али то",
+}
+"""By language, its commonest short words, in lower case; outside English none that an English text is full of."""
+
+_LATIN: Final = frozenset(STOP_WORDS) - {"ru", "bg", "sr"}
+_LANGUAGES_OF: Final[dict[str, tuple[str, ...]]] = {
+    word: tuple(language for language, words in STOP_WORDS.items() if word in words.split())
+    for words in STOP_WORDS.values()
+    for word in words.split()
+}
+_WORD: Final = re.compile(r"[^\W\d_]+")
+
+
+def guess_language(text: str) -> str:
+    """The language code (ISO 639-1) of the start of `text`, or "" when unsure."""
+    start = text[:LANGUAGE_CHARS]
+    if start.isascii():
+        return _by_words(start, "latin")
+    kana = len(_KANA.findall(start))
+    counts = {language: len(letters.findall(start)) for language, letters in _SCRIPTS}
+    letters = sum(counts.values()) + kana
+    if letters == 0:
+        return ""
+    # Japanese mixes kana with Han; a fifth of kana tells it from Chinese with a borrowed name.
+    if kana > 0.2 * (kana + counts["zh"]) and kana + counts["zh"] > 0.5 * letters:
+        return "ja"
+    script, count = max(counts.items(), key=lambda item: item[1])
+    if count < 0.5 * letters:
+        return ""
+    if script == "arabic":
+        return "ur" if _URDU.search(start) else "fa" if _PERSIAN.search(start) else "ar"
+    if script == "cyrillic" and len(_UKRAINIAN.findall(start.lower())) > 0.01 * count:
+        return "uk"
+    return _by_words(start, script) if script in ("latin", "cyrillic") else script
+
+
+def _by_words(text: str, script: str) -> str:
+    words = _WORD.findall(text.lower())
+    hits: dict[str, int] = {}
+    different: dict[str, set[str]] = {}
+    for word in words:
+        for language in _LANGUAGES_OF.get(word, ()):
+            if (language in _LATIN) == (script == "latin"):
+                hits[language] = hits.get(language, 0) + 1
+                different.setdefault(language, set()).add(word)
+    ranked = sorted(hits.items(), key=lambda item: -item[1])
+    if not ranked:
+        return ""
+    language, most = ranked[0]
+    if len(different[language]) < _MIN_WORDS or most < _MIN_SHARE * len(words):
+        return ""
+    if len(ranked) > 1 and most < _MIN_LEAD * ranked[1][1]:
+        return ""
+    return language

@@ -1,0 +1,106 @@
+"""Whether a response says that it has no answer: a list of phrases, not a judge.
+
+A response counts as a refusal when one of the phrases begins within its first `REFUSAL_CHARS` characters, or when it is
+nothing but a framework's words for "no answer". A refusal after a long partial answer is not found, and a sentence
+about somebody else's lack of information is found wrongly; both are rare at the start of an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+REFUSAL_CHARS: Final = 240
+"""About the first two sentences: where an answer that declines says so."""
+
+_MORE: Final = 80  # so that a phrase which begins inside is seen whole
+
+REFUSAL_PHRASES: Final[dict[str, tuple[str, ...]]] = {
+    "en": (
+        r"(?:do|does|did) ?(?:not|n't) (?:have|contain|provide|include|offer|give|specify|mention)"
+        r" (?:(?:any|enough|sufficient|the|that|this|specific|detailed|relevant|additional|further|such) ){0,3}"
+        r"(?:information|info|details?|data|knowledge|context|answer)",
+        r"(?:have|has|contains?|is|are|found|find|there's) no (?:(?:specific|relevant|further|such) )?"
+        r"(?:information|info|details|mention|data|answer)",
+        r"(?:can ?not|can't|could not|couldn't|unable to|not able to|am not in a position to)"
+        r" (?:be answered|answer|find|provide|determine|locate|help with|help you with|assist|give you)",
+        r"i (?:do not|don't) know",
+        r"i(?:'m| am) not sure",
+        r"insufficient (?:information|context|data)",
+        r"not enough (?:information|context|data)",
+        r"(?:is|are|was) not (?:mentioned|specified|provided|stated|covered|available|found|answered) in the",
+        r"as an ai(?: language)? model",
+    ),
+    "de": (
+        r"(?:habe|hat|haben|enthält|enthalten|liegen|liefern|liefert|finde|gibt es)(?: \w+){0,5}? "
+        r"keine(?:rlei|n)? (?:\w+ )?(?:informationen|information|angaben|hinweise|daten|antwort)",
+        r"kann(?: \w+){0,6}? nicht (?:beantworten|beantwortet werden|finden|helfen|weiterhelfen)",
+        r"(?:das )?weiß ich (?:leider )?nicht",
+        r"ich weiß (?:es |das )?(?:leider )?nicht",
+        r"nicht genügend informationen",
+    ),
+    "fr": (
+        r"(?:je )?n'ai pas (?:trouvé |accès à )?(?:d'|de l'|cette |l')?(?:information|réponse|élément)",
+        r"ne (?:contien\w+|fourni\w+|mentionn\w+|donn\w+|dispos\w+)(?: \w+)? (?:pas|aucune)",
+        r"(?:je )?ne (?:peux|puis|suis pas en mesure)(?: pas)? (?:de )?(?:répondre|vous aider|trouver)",
+        r"je ne sais pas",
+        r"aucune information",
+        r"pas (?:assez|suffisamment) d'informations?",
+    ),
+    "es": (
+        r"no (?:tengo|tenemos|dispongo de|contiene[n]?|proporciona[n]?|incluye[n]?|hay|encuentro|encontré)"
+        r" (?:(?:ninguna|suficiente|esa|la|más) ){0,2}(?:información|datos|respuesta)",
+        r"no (?:puedo|es posible|se puede) (?:responder|contestar|ayudar|encontrar|determinar)",
+        r"(?:yo )?no (?:lo )?sé\b",
+        r"no se menciona",
+    ),
+    "it": (
+        r"non (?:ho|abbiamo|dispongo di|contien\w+|contengono|fornisc\w+|ci sono|trovo) (?:\w+ ){0,2}?"
+        r"(?:informazion[ei]|dati|rispost[ae])",
+        r"non (?:posso|sono in grado di|è possibile) (?:rispondere|aiutar\w+|trovare|determinare)",
+        r"non (?:lo )?so\b",
+    ),
+    "pt": (
+        r"não (?:tenho|temos|disponho de|cont[éê]m|fornece[m]?|há|encontrei|possuo) (?:\w+ ){0,2}?"
+        r"(?:informaç\w+|dados|resposta)",
+        r"não (?:posso|consigo|é possível) (?:responder|ajudar|encontrar|determinar)",
+        r"(?:eu )?não sei\b",
+    ),
+    "nl": (
+        r"(?:heb|heeft|hebben|bevat|bevatten|geeft|geven|vind)(?: \w+){0,5}? geen (?:\w+ )?"
+        r"(?:informatie|gegevens|antwoord)",
+        r"kan(?: \w+){0,6}? niet (?:beantwoorden|vinden|helpen)",
+        r"(?:dat )?weet ik niet",
+        r"ik weet het niet",
+    ),
+    "ru": (r"нет (?:\w+ )?(?:информации|данных|сведений)", r"не могу (?:\w+ )?(?:ответить|помочь|найти)", r"я не знаю"),
+    "zh": (
+        r"没有(?:[^。]{0,12})信息",
+        r"无法(?:回答|确定|提供|找到)",
+        r"我不知道",
+        r"沒有(?:[^。]{0,12})資訊",
+        r"無法回答",
+    ),
+    "ja": (
+        r"情報(?:は|が)(?:[^。]{0,10})(?:ありません|含まれていません)",
+        r"お答えできません",
+        r"(?:答え|回答)(?:ること)?(?:が|は)?できません",
+        r"わかりません",
+    ),
+}
+"""By language, patterns over lower-case text with plain apostrophes and single spaces."""
+
+_NO_ANSWER: Final = frozenset({"empty response", "none", "n/a", "no answer", "unanswerable"})
+"""What frameworks return in place of an answer, whole."""
+
+_ANY: Final = re.compile("|".join(phrase for phrases in REFUSAL_PHRASES.values() for phrase in phrases))
+_APOSTROPHES: Final = str.maketrans("’‘ʼ`´", "'''''")
+
+
+def is_refusal(response: str) -> bool:
+    """True when the start of `response` declines to answer. Looks at a few hundred characters, whatever the length."""
+    start = " ".join(response[: 4 * REFUSAL_CHARS].split()).lower().translate(_APOSTROPHES)
+    if start.strip(" .!*#\"'") in _NO_ANSWER:
+        return True
+    found = _ANY.search(start[: REFUSAL_CHARS + _MORE])
+    return found is not None and found.start() < REFUSAL_CHARS
