@@ -5,8 +5,10 @@ from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesStat
 from tracejudge.alerts.notify import NotDelivered, Notifier
 from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule
 from tracejudge.alerts.snapshots import SeriesSnapshot
+from tracejudge.alerts.wire import EVENT_VERSION, event_to_json
 
 __all__ = [
+    "EVENT_VERSION",
     "HEALTH_RULE",
     "AlertEvent",
     "Engine",
@@ -19,4 +21,5 @@ __all__ = [
     "SeriesState",
     "SeriesStatus",
     "Severity",
+    "event_to_json",
 ]

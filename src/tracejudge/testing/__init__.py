@@ -1,6 +1,7 @@
-"""Small real things for tests of code that uses tracejudge: a clock moved by hand, builders of traces and scores."""
+"""Small real things for tests of code that uses tracejudge: a clock moved by hand, builders, a channel that records."""
 
 from tracejudge.testing.builders import make_score, make_trace
 from tracejudge.testing.clock import ManualClock
+from tracejudge.testing.notifiers import RecordingNotifier
 
-__all__ = ["ManualClock", "make_score", "make_trace"]
+__all__ = ["ManualClock", "RecordingNotifier", "make_score", "make_trace"]

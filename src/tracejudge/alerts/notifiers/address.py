@@ -1,0 +1,63 @@
+"""Which address a webhook may be sent to: names are resolved once, checked, and the checked address is the one used."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+Resolve = Callable[[str, int], list[Any]]
+
+
+class Address(NamedTuple):
+    """Where to connect."""
+
+    host: str  # an IP address
+    port: int
+
+
+class AddressRefused(Exception):
+    """The name leads to no address, or to one that is not public."""
+
+
+def resolve(host: str, port: int) -> list[Any]:
+    """What the system's resolver says, as `socket.getaddrinfo` gives it."""
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+def checked_address(host: str, port: int, *, allow_private: bool, resolver: Resolve = resolve) -> Address:
+    """The first address of `host`; all of them must be public unless `allow_private`.
+
+    Refusing when *any* is private, and connecting to the very address that was checked, leaves a name that changes its
+    answer between two look-ups nothing to win. Raises AddressRefused.
+    """
+    try:
+        found = resolver(host, port)
+    except OSError as error:
+        raise AddressRefused(f"{host!r} has no address ({error}); check the url") from error
+    addresses = [entry[4][0] for entry in found]
+    if not addresses:
+        raise AddressRefused(f"{host!r} has no address; check the url")
+    if not allow_private:
+        inside = [address for address in addresses if not _public(address)]
+        if inside:
+            raise AddressRefused(
+                f"{host!r} leads to {inside[0]}, which is not a public address; set allow_private = true to allow it"
+            )
+    return Address(addresses[0], port)
+
+
+def _public(text: str) -> bool:
+    address = ipaddress.ip_address(text.partition("%")[0])  # a scope (fe80::1%eth0) is no part of the address
+    if isinstance(address, ipaddress.IPv6Address):
+        # An IPv4 address may travel inside an IPv6 one, and is what is reached in the end.
+        if address.ipv4_mapped is not None:
+            return _public(str(address.ipv4_mapped))
+        if address in _NAT64:
+            return _public(str(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)))
+        if address.sixtofour is not None or address.teredo is not None:
+            return False  # tunnels of another age: nobody serves a webhook there
+    return address.is_global and not address.is_multicast and not address.is_reserved
