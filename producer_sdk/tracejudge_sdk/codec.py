@@ -51,15 +51,19 @@ def decode(data: bytes) -> Record:
     Raises RecordError, and nothing else, with a stable reason: `not_utf8`, `not_json`, `not_an_object`,
     `schema_too_new`, `unknown_kind` or `invalid_field` (then naming the field).
     """
+    return from_object(parse(data))
+
+
+def parse(data: bytes) -> Any:
+    """The JSON value held by `data`, read by the same rules. Raises RecordError `not_utf8` or `not_json`."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise RecordError("not_utf8", f"record is not UTF-8 at byte {error.start}: send JSON in UTF-8") from error
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise RecordError("not_json", f"record is not JSON: {error}") from error
-    return from_object(value)
 
 
 def from_object(value: Any) -> Record:
