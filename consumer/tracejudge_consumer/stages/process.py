@@ -97,22 +97,24 @@ class BatchProcessor:
         assembled: Sequence[IntakeRecord] = ()
         if read.parts:
             assembled, refused = await self._assembled(read)
-            report += PipelineReport(assembled=len(assembled)) + _refused(refused)
+            report += _refused(refused)
         self._count(read)
-        traces = (*read.traces, *assembled)
-        if traces:
-            async with self._turns.of([record.key for record in traces]):
-                report += await self._judge(traces)
+        keys = [record.key for record in (*read.traces, *assembled)]
+        if keys:
+            async with self._turns.of(keys):
+                report += await self._judge(read.traces, assembled)
         self._checkpoint("scores_stored")
         return report
 
-    async def _judge(self, traces: Sequence[IntakeRecord]) -> PipelineReport:
+    async def _judge(self, whole: Sequence[IntakeRecord], assembled: Sequence[IntakeRecord]) -> PipelineReport:
+        traces = (*whole, *assembled)
         keys = [record.key for record in traces]
         known = await self._calls(partial(self._store.lookup, keys))
         judge_ids = self._judges.judge_ids
         at = self._clock.now()
         todo: Plan = await self._off_loop(partial(plan, traces, known, policy=self._policy, judge_ids=judge_ids, at=at))
-        report = PipelineReport(known=todo.known, settled=todo.settled)
+        fresh = sum(record.key not in known for record in assembled)
+        report = PipelineReport(known=todo.known, settled=todo.settled, assembled=fresh)
         if todo.new:
             inserted = await self._calls(partial(self._store.traces.insert, todo.new))
             report += _refused(inserted)
