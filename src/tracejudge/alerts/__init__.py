@@ -2,6 +2,7 @@
 
 from tracejudge.alerts.engine import Engine, SeriesStatus
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesState, Severity
+from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
 from tracejudge.alerts.notify import NotDelivered, Notifier
 from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule
 from tracejudge.alerts.snapshots import SeriesSnapshot
@@ -16,10 +17,13 @@ __all__ = [
     "MinimumRule",
     "NotDelivered",
     "Notifier",
+    "NotifierSettings",
     "SeriesKey",
     "SeriesSnapshot",
     "SeriesState",
     "SeriesStatus",
     "Severity",
+    "build_notifier",
+    "build_notifiers",
     "event_to_json",
 ]

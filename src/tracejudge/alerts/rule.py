@@ -17,8 +17,8 @@ GroupField = Literal["version", "category", "stratum"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$")]
 
 _UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
-_DURATION: Final = re.compile(r"\s*(\d{1,6})\s*([mhdw])\s*")
-_FALSE_ALARMS: Final = re.compile(r"\s*(\d{1,4})\s+per\s+(\d{1,6}\s*[mhdw])\s*")
+_DURATION: Final = re.compile(r"\s*(\d{1,6})\s*([mhdw])\s*", re.ASCII)
+_FALSE_ALARMS: Final = re.compile(r"\s*(\d{1,4})\s+per\s+(\d{1,6}\s*[mhdw])\s*", re.ASCII)
 _SHORTEST, _LONGEST = timedelta(days=1), timedelta(days=3650)
 
 

@@ -1,0 +1,256 @@
+"""Channels: what they send, to whom they do not send, and what they say when it fails."""
+
+from __future__ import annotations
+
+import hmac
+import io
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, NotifierSettings, SeriesKey, build_notifiers
+from tracejudge.alerts.notifiers import TerminalNotifier
+from tracejudge.alerts.notifiers.address import AddressRefused, checked_address
+from tracejudge.alerts.notifiers.webhook import WebhookNotifier
+from tracejudge.errors import SettingsError
+from tracejudge.testing import ManualClock, RecordingNotifier
+
+EVENT = AlertEvent(
+    event_id="5f1c0a",
+    series=SeriesKey(
+        rule="quality",
+        environment="production",
+        app="shop",
+        judge_name="faithfulness",
+        judge_id="faithfulness@0123456789ab",
+        group=(("category", "returns"),),
+    ),
+    kind="firing",
+    severity="page",
+    heuristic=False,
+    at=datetime(2026, 1, 1, 14, 5, tzinfo=timezone.utc),
+    summary="faithfulness of shop fell below 80 %",
+    evidence={"boundary": 0.8, "worst_trace_ids": ["t-1"]},
+)
+
+
+class Receiver:
+    """A small real HTTP server that keeps what it was sent and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.status = 204
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.requests.append((self.path, dict(self.headers), body))
+                self.send_response(outer.status)
+                if outer.status == 302:
+                    self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/hooks/s3cr3t-path?token=s3cr3t"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    yield server
+    server.close()
+
+
+def webhook(receiver: Receiver, **fields: Any) -> WebhookNotifier:
+    return WebhookNotifier(
+        **{
+            "url": receiver.url,
+            "secret": b"key",
+            "allow_private": True,
+            "timeout_s": 5.0,
+            "clock": ManualClock(datetime(2026, 1, 1, tzinfo=timezone.utc)),
+            **fields,
+        }
+    )
+
+
+def test_a_webhook_posts_the_event_signed_with_its_stable_id(receiver: Receiver) -> None:
+    webhook(receiver).notify(EVENT)
+    ((path, headers, body),) = receiver.requests
+    assert path == "/hooks/s3cr3t-path?token=s3cr3t"
+    assert headers["X-Tracejudge-Event-Id"] == "5f1c0a"
+    assert headers["X-Tracejudge-Timestamp"] == "1767225600"
+    expected = hmac.new(b"key", b"1767225600." + body, "sha256").hexdigest()
+    assert headers["X-Tracejudge-Signature"] == f"sha256={expected}"
+    assert headers["Host"].startswith("127.0.0.1:")
+    sent = json.loads(body)
+    assert sent["event_id"] == "5f1c0a"
+    assert sent["version"] == 1
+    assert sent["at"] == "2026-01-01T14:05:00.000+00:00"
+    assert sent["series"]["group"] == {"category": "returns"}
+    assert sent["evidence"] == {"boundary": 0.8, "worst_trace_ids": ["t-1"]}
+
+
+def test_without_a_secret_nothing_is_signed(receiver: Receiver) -> None:
+    webhook(receiver, secret=None).notify(EVENT)
+    assert "X-Tracejudge-Signature" not in receiver.requests[0][1]
+
+
+@pytest.mark.parametrize(("status", "says"), [(500, "answered 500"), (404, "answered 404"), (302, "not followed")])
+def test_any_other_answer_is_not_delivered_and_names_neither_path_nor_token(
+    receiver: Receiver, status: int, says: str
+) -> None:
+    receiver.status = status
+    with pytest.raises(NotDelivered, match=says) as caught:
+        webhook(receiver).notify(EVENT)
+    assert "s3cr3t" not in str(caught.value)
+    assert len(receiver.requests) == 1
+
+
+def test_a_loopback_address_is_refused_unless_allowed(receiver: Receiver) -> None:
+    with pytest.raises(NotDelivered, match="allow_private = true"):
+        webhook(receiver, allow_private=False).notify(EVENT)
+    assert receiver.requests == []
+
+
+def test_nobody_listening_is_not_delivered(receiver: Receiver) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        with pytest.raises(NotDelivered, match="did not answer"):
+            webhook(receiver, url=f"http://127.0.0.1:{port}/").notify(EVENT)
+
+
+def answers(*addresses: str) -> Any:
+    return lambda host, port: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, port)) for ip in addresses]
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",  # noqa: S104 - an address to refuse, not to bind
+        "224.0.0.1",
+        "::1",
+        "fe80::1%eth0",
+        "fd00::1",
+        "::ffff:127.0.0.1",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+    ],
+)
+def test_private_addresses_are_refused_in_every_spelling(inside: str) -> None:
+    with pytest.raises(AddressRefused, match="not a public address"):
+        checked_address("hook.example", 443, allow_private=False, resolver=answers("93.184.216.34", inside))
+
+
+def test_the_checked_address_is_the_one_that_is_used() -> None:
+    calls: list[str] = []
+
+    def once(host: str, port: int) -> list[Any]:
+        calls.append(host)
+        found: list[Any] = answers("93.184.216.34")(host, port)
+        return found
+
+    assert checked_address("hook.example", 443, allow_private=False, resolver=once).host == "93.184.216.34"
+    assert calls == ["hook.example"]
+
+
+def test_a_name_that_leads_nowhere_is_said() -> None:
+    def unknown(host: str, port: int) -> list[Any]:
+        raise socket.gaierror("Name or service not known")
+
+    notifier = WebhookNotifier(url="https://hook.example/x", secret=None, resolver=unknown)
+    with pytest.raises(NotDelivered, match="has no address"):
+        notifier.notify(EVENT)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://example.org", "https://", "https://example.org:port", "https://me:pw@example.org/", "https://[::1"]
+)
+def test_a_url_that_cannot_be_used_is_refused_at_once(url: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        WebhookNotifier(url=url, secret=None)
+    assert "pw" not in str(caught.value)
+
+
+def test_the_terminal_prints_one_harmless_line() -> None:
+    stream = io.StringIO()
+    TerminalNotifier(stream=stream).notify(replace(EVENT, summary="bad\x1b[2J\nforged: all is fine"))
+    assert stream.getvalue() == "2026-01-01 14:05:00Z page firing: bad?[2J?forged: all is fine [5f1c0a]\n"
+
+
+def test_a_closed_stream_is_not_delivered() -> None:
+    stream = io.StringIO()
+    stream.close()
+    with pytest.raises(NotDelivered):
+        TerminalNotifier(stream=stream).notify(EVENT)
+
+
+def test_settings_become_channels_and_all_faults_are_said_at_once() -> None:
+    settings = [
+        NotifierSettings(type="terminal"),
+        NotifierSettings(type="webhook", name="ops", url="https://example.org/x", secret_env="OPS_SECRET"),
+    ]
+    built = build_notifiers(settings, environ={"OPS_SECRET": "key"})
+    assert [notifier.name for notifier in built] == ["terminal", "ops"]
+    with pytest.raises(SettingsError) as caught:
+        build_notifiers([*settings, NotifierSettings(type="terminal")], environ={})
+    assert len(caught.value.faults) == 2
+    assert "OPS_SECRET" in caught.value.faults[0]
+    assert "notifiers[2].name" in caught.value.faults[1]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "webhook"},
+        {"type": "webhook", "url": "example.org"},
+        {"type": "terminal", "url": "https://example.org"},
+        {"type": "pigeon"},
+        {"type": "webhook", "url": "https://example.org", "secret": "plain"},
+        {"type": "webhook", "url": "https://example.org", "timeout_s": 0},
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        NotifierSettings.model_validate(fields)
+
+
+def test_the_recording_channel_keeps_what_it_took_and_counts_what_it_refused() -> None:
+    recording = RecordingNotifier()
+    assert isinstance(recording, Notifier)
+    recording.failing = True
+    with pytest.raises(NotDelivered):
+        recording.notify(EVENT)
+    recording.failing = False
+    recording.notify(EVENT)
+    assert (recording.attempts, recording.events) == (2, [EVENT])
