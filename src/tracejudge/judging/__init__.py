@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from tracejudge.judging.cost import Estimate, check_caps, estimate
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.tasks import JudgeTask, NothingSpent, PanelResult, Spend, SpendSource, content_hash
+from tracejudge.judging.tasks import (
+    JudgeTask,
+    NothingSpent,
+    PanelResult,
+    RunCaps,
+    Spend,
+    SpendSource,
+    content_hash,
+)
 
 if TYPE_CHECKING:
     from tracejudge.judging.panel import Panel
@@ -21,6 +29,7 @@ __all__ = [
     "NothingSpent",
     "Panel",
     "PanelResult",
+    "RunCaps",
     "Spend",
     "SpendSource",
     "check_caps",

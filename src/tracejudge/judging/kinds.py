@@ -66,3 +66,9 @@ STOCK_NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "SemanticSimilarityEvaluator": ("response", "reference"),
 }
 """What LlamaIndex's own evaluators need in order to say something sensible (they do not check it themselves)."""
+
+STOCK_SCALES: Final[Mapping[str, tuple[float, float]]] = {"CorrectnessEvaluator": (1.0, 5.0)}
+"""Worst and best score of LlamaIndex's own evaluators where they are not 0 and 1."""
+
+STOCK_YES_NO: Final = frozenset({"FaithfulnessEvaluator", "RelevancyEvaluator"})
+"""LlamaIndex's evaluators that pass on any reply with "yes" somewhere in it: we read their replies by our rules."""

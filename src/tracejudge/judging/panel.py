@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from llama_index.core.base.response.schema import Response
+from llama_index.core.evaluation import BatchEvalRunner
+from llama_index.core.schema import NodeWithScore, TextNode
 
 from tracejudge.clock import Clock
+from tracejudge.errors import JudgeGone
+from tracejudge.judging.evaluators.guarded import TRACE
+from tracejudge.judging.judgement import Judgement
+from tracejudge.judging.loops import PerLoop
+from tracejudge.judging.registry import Judge, MakeCompleter, Surroundings, build
+from tracejudge.judging.rows import call_rows, ledger_row, same_model, score_row
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.tasks import JudgeTask, PanelResult, SpendSource
-from tracejudge.scores import LIVE_RUN, JudgeId
+from tracejudge.judging.tasks import JudgeTask, PanelResult, RunCaps, SpendSource, content_hash
+from tracejudge.scores import LIVE_RUN, JudgeCall, JudgeId, LedgerRow, Score
+from tracejudge_sdk.trace import Trace
+
+_LOG: Final = logging.getLogger(__name__)
+
+RUNNER_WORKERS: Final = 1_000_000
+"""Above any number of evaluations in flight: the limiter in the guard is the bound that counts, and one that waits here
+would hold back other judges, keep slots during back-off and know nothing of endpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    task: JudgeTask
+    judgement: Judgement
 
 
 class Panel:
-    """Judges batches of traces. Usable from any event loop; one instance may serve overlapping `evaluate` calls."""
+    """Judges batches of traces. Usable from any event loop; one instance may serve overlapping `evaluate` calls.
+
+    Raises SettingsError with every fault of the specs (a key not in the environment, a class not to be imported).
+    `make_completer` and `sleep` (of the back-off) are for tests.
+    """
 
     def __init__(
         self,
@@ -21,20 +52,127 @@ class Panel:
         clock: Clock,
         spend: SpendSource,
         environ: Mapping[str, str] = os.environ,
+        caps: RunCaps | None = None,
+        make_completer: MakeCompleter | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._specs = {spec.name: spec for spec in specs}
         self._clock = clock
-        self._spend = spend
-        self._environ = environ
+        around = Surroundings(
+            clock=clock,
+            spend=spend,
+            environ=environ,
+            caps=caps or RunCaps(),
+            make_completer=make_completer,
+            sleep=sleep,
+        )
+        self._judges = build(specs, around)
+        self._runners: PerLoop[dict[str, BatchEvalRunner]] = PerLoop(self._new_runners)
+        self._warned: set[tuple[str, str]] = set()
 
     @property
     def judge_ids(self) -> Mapping[str, JudgeId]:
         """Judge name to JudgeId."""
-        return {name: spec.judge_id() for name, spec in self._specs.items()}
+        return {name: judge.judge_id for name, judge in self._judges.items()}
 
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult:
-        """Judges each task by the judges it names; every (task, judge) ends in exactly one of scores or ledger."""
-        raise NotImplementedError
+        """Judges each task by the judges it names; every (task, judge) ends in exactly one of scores or ledger.
+
+        Rows come in the order of judges, then tasks, all of one instant. Raises ValueError when a task names a judge
+        that is not here or gives it no inclusion probability, and what the SpendSource raises when the hour's or day's
+        spending cannot be read before the first call.
+        """
+        self._runners.take_stale()
+        wanted = {name: [task for task in tasks if name in task.judge_names] for name in self._judges}
+        self._check(tasks)
+        for name, of_judge in wanted.items():
+            if of_judge:
+                await self._judges[name].budget.seed()
+        responses = {id(task): to_response(task.trace) for task in tasks}
+        active = [(self._judges[name], of_judge) for name, of_judge in wanted.items() if of_judge]
+        judged = await asyncio.gather(*(self._judge(judge, of_judge, responses) for judge, of_judge in active))
+        return self._result([(judge, rows) for (judge, _), rows in zip(active, judged, strict=True)], run_id)
 
     async def close(self) -> None:
         """Closes the connections that belong to the running event loop."""
+        for judge in self._judges.values():
+            if judge.model is not None:
+                await judge.model.close()
+        self._runners.pop()
+
+    def _new_runners(self) -> dict[str, BatchEvalRunner]:
+        return {
+            name: BatchEvalRunner({name: judge.evaluator}, workers=RUNNER_WORKERS)
+            for name, judge in self._judges.items()
+        }
+
+    def _check(self, tasks: Sequence[JudgeTask]) -> None:
+        for task in tasks:
+            for name in task.judge_names:
+                if name not in self._judges:
+                    raise ValueError(f"judge {name!r} is not on this panel, which has {sorted(self._judges)}")
+                probability = task.inclusion_probability.get(name)
+                if probability is None or not 0.0 < probability <= 1.0:
+                    raise ValueError(
+                        f"trace {task.trace.trace_id!r}: inclusion probability of {name!r} is {probability!r}, "
+                        "not in (0, 1]"
+                    )
+
+    async def _judge(
+        self, judge: Judge, tasks: Sequence[JudgeTask], responses: Mapping[int, Response]
+    ) -> list[_Judged]:
+        name = judge.spec.name
+        results = await self._runners.get()[name].aevaluate_responses(
+            queries=[task.trace.query for task in tasks], responses=[responses[id(task)] for task in tasks]
+        )
+        judged = []
+        # The runner returns results without ids, in the order of the input: pair them strictly, and look at the ids.
+        for task, judgement in zip(tasks, results[name], strict=True):
+            if not isinstance(judgement, Judgement) or judgement.trace_id != task.trace.trace_id:
+                raise RuntimeError(f"judge {name!r}: a result came back for another trace than {task.trace.trace_id!r}")
+            judged.append(_Judged(task, judgement))
+        return judged
+
+    def _result(self, judged: Sequence[tuple[Judge, list[_Judged]]], run_id: str) -> PanelResult:
+        # Milliseconds are the stored precision.
+        now = self._clock.now()
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        scores: list[Score] = []
+        ledger: list[LedgerRow] = []
+        calls: list[JudgeCall] = []
+        gone: dict[str, JudgeGone] = {}
+        hashes: dict[int, str] = {}
+        for judge, rows in judged:
+            for row in rows:
+                task, judgement = row.task, row.judgement
+                calls += call_rows(task, judge, judgement, run_id)
+                if judgement.gone is not None:
+                    gone.setdefault(judge.spec.name, judgement.gone)
+                if judgement.decision is not None:
+                    ledger.append(ledger_row(task, judge, judgement, run_id, now))
+                    continue
+                if (digest := hashes.get(id(task))) is None:
+                    digest = hashes[id(task)] = content_hash(task.trace)
+                scores.append(score_row(task, judge, judgement, run_id, now, digest))
+                self._warn_of_same_model(judge.spec, task.trace)
+        return PanelResult(scores=tuple(scores), ledger=tuple(ledger), calls=tuple(calls), gone=tuple(gone.values()))
+
+    def _warn_of_same_model(self, spec: JudgeSpec, trace: Trace) -> None:
+        if same_model(spec, trace) and (spec.name, trace.app) not in self._warned:
+            self._warned.add((spec.name, trace.app))
+            _LOG.warning(
+                "judge %s and app %s use the same model %s: models rate their own answers too well; judge with another",
+                spec.name,
+                trace.app,
+                trace.model,
+            )
+
+
+def to_response(trace: Trace) -> Response:
+    """The trace as LlamaIndex's Response, with the trace itself in its metadata."""
+    nodes = [
+        NodeWithScore(
+            node=TextNode(id_=node.node_id or f"{trace.trace_id}#{place}", text=node.text or ""), score=node.score
+        )
+        for place, node in enumerate(trace.source_nodes)
+    ]
+    return Response(response=trace.response, source_nodes=nodes, metadata={TRACE: trace, "trace_id": trace.trace_id})

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tracejudge.judging.kinds import BUILT_IN, STOCK_NEEDS, Kind, Need
+from tracejudge.judging.kinds import BUILT_IN, STOCK_NEEDS, STOCK_SCALES, Kind, Need
 from tracejudge.judging.prompts import PromptError, check_template, read_prompt
 from tracejudge.scores import JudgeId
 
@@ -60,6 +60,7 @@ class JudgeSpec(BaseModel):
     code: Annotated[int, Field(ge=1)] = 1  # of your own class: raise it when its behaviour changes
     options: Mapping[str, Any] = Field(default_factory=dict)  # keyword arguments of your own class
     needs: tuple[Need, ...] | None = None  # None takes the kind's
+    scale: tuple[float, float] | None = None  # of your own class's scores, (0, 1) by default; mapped onto [0, 1]
 
     base_url: str | None = None
     model: str | None = None
@@ -137,8 +138,10 @@ class JudgeSpec(BaseModel):
                 raise ValueError(f"options: kind {self.kind!r} takes none; they are for your own class")
             if kind.default_threshold is None and self.threshold is not None:
                 raise ValueError(f"threshold: kind {self.kind!r} answers yes or no; remove it")
-            if self.needs is not None or self.code != 1:
-                raise ValueError(f"needs, code: fixed for kind {self.kind!r}; they are for your own class")
+            if self.needs is not None or self.code != 1 or self.scale is not None:
+                raise ValueError(f"needs, code, scale: fixed for kind {self.kind!r}; they are for your own class")
+        if self.scale is not None and not self.scale[0] < self.scale[1]:
+            raise ValueError("scale: its first number, the worst score, must be below its second, the best")
         if self.llm is not None and self.base_url is not None:
             raise ValueError("llm and base_url exclude each other; an LLM class takes its URL in llm_options")
         if self.llm is None and (self.base_url is None) != (self.model is None):
@@ -207,6 +210,14 @@ class JudgeSpec(BaseModel):
         return STOCK_NEEDS.get(name, ("response",)) if module.startswith("llama_index.") else ("response",)
 
     @property
+    def score_scale(self) -> tuple[float, float]:
+        """Worst and best score that the evaluator gives."""
+        if self.scale is not None:
+            return self.scale
+        stock = self.kind.startswith("llama_index.")
+        return STOCK_SCALES.get(self.kind.partition(":")[2], (0.0, 1.0)) if stock else (0.0, 1.0)
+
+    @property
     def endpoint(self) -> str:
         """What concurrency is bounded by: judges of one endpoint share its limit."""
         return self.base_url or self.llm or self.kind
@@ -240,6 +251,7 @@ class JudgeSpec(BaseModel):
             identity |= {"code": kind.code, "parser": kind.parser, "combination": kind.combination}
         else:
             identity |= {"code": self.code, "options": dict(self.options), "needs": sorted(self.required)}
+            identity["scale"] = list(self.score_scale)
             if self.kind.startswith("llama_index."):
                 # Upstream changes prompts and parsing between releases, without a number of its own for it.
                 identity["llama_index_core"] = metadata.version("llama-index-core")

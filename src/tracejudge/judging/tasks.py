@@ -46,18 +46,36 @@ class Spend(NamedTuple):
     usd: float
 
 
+class Spent(Protocol):
+    """Calls and money, as some source of them calls its own value."""
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def usd(self) -> float: ...
+
+
 class SpendSource(Protocol):
     """Where the stored calls of a judge are added up; seeds the budgets, so that a restart does not refill them."""
 
-    def spent(self, judge_name: str, since: datetime) -> Spend:
+    def spent(self, judge_name: str, since: datetime) -> Spent:
         """Calls and money of the judge since `since`, all runs together. May block; called outside the event loop."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCaps:
+    """Hard caps of one run (`score FILE`, a replay), all its judges together; None sets none."""
+
+    max_calls: int | None = None
+    max_usd: float | None = None
 
 
 class NothingSpent:
     """For runs without a store, such as `score FILE`: every budget starts full."""
 
-    def spent(self, judge_name: str, since: datetime) -> Spend:  # noqa: ARG002 - the protocol's names
+    def spent(self, judge_name: str, since: datetime) -> Spend:
         return Spend(0, 0.0)
 
 

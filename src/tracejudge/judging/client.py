@@ -1,0 +1,159 @@
+"""A lean client for any OpenAI-compatible endpoint: one POST to /chat/completions, its reply as a value.
+
+TLS trust and proxies come from the environment (SSL_CERT_FILE, HTTPS_PROXY, NO_PROXY). The key is sent, and never
+logged, stored or shown in an error, even where the server repeats it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Final, Literal, Protocol
+
+import aiohttp
+
+from tracejudge.judging.cost import tokens_of
+from tracejudge.judging.failures import CallError, MalformedReply, retry_after_s, scrub
+from tracejudge.judging.loops import PerLoop
+from tracejudge.judging.spec import JudgeSpec
+
+_MAX_REPLY_BYTES: Final = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the request."""
+
+    role: Literal["system", "user"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What the judge's model replied. Token counts are the endpoint's, or estimates where it gives none."""
+
+    text: str
+    finish_reason: str = ""
+    refusal: bool = False  # the endpoint itself says that the model declined, or filtered its reply
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model: str = ""
+    fingerprint: str = ""
+
+
+class Completer(Protocol):
+    """Anything that answers a list of messages. Raises CallError, or whatever its library raises."""
+
+    async def complete(self, messages: Sequence[Message]) -> Completion: ...
+
+    async def close(self) -> None: ...
+
+
+class OpenAICompatible:
+    """The endpoint of one judge. Holds one session per event loop."""
+
+    def __init__(self, spec: JudgeSpec, *, api_key: str | None) -> None:
+        self._url = f"{spec.base_url}/chat/completions"
+        self._api_key = api_key or ""
+        self._body: dict[str, Any] = {"model": spec.model}
+        if spec.temperature is not None:
+            self._body["temperature"] = spec.temperature
+        if spec.max_tokens is not None:
+            self._body["max_tokens"] = spec.max_tokens
+        self._body |= spec.extra_body
+        self._headers = {"Content-Type": "application/json"}
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._sessions: PerLoop[aiohttp.ClientSession] = PerLoop(self._new_session)
+
+    def __repr__(self) -> str:
+        return f"OpenAICompatible({self._url!r})"
+
+    async def complete(self, messages: Sequence[Message]) -> Completion:
+        """One call. Raises CallError with the HTTP status and the provider's code, or MalformedReply."""
+        for stale in self._sessions.take_stale():
+            await stale.close()
+        body = {**self._body, "messages": [{"role": item.role, "content": item.content} for item in messages]}
+        try:
+            async with self._sessions.get().post(self._url, data=json.dumps(body), headers=self._headers) as response:
+                raw = await _read(response)
+                status, after = response.status, response.headers.get("Retry-After")
+        except (aiohttp.ClientError, OSError) as error:
+            raise CallError(scrub(f"{type(error).__name__}: {error}", secret=self._api_key)) from None
+        if status != 200:
+            raise self._error(status, raw, after)
+        return self._completion(raw, messages)
+
+    async def close(self) -> None:
+        """Closes the running loop's session and those of loops that are gone."""
+        session = self._sessions.pop()
+        for old in [*self._sessions.take_stale(), *([session] if session is not None else [])]:
+            await old.close()
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        # The guard bounds time and concurrency; a second set of limits here would only fight it.
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0),
+            trust_env=True,
+        )
+
+    def _error(self, status: int, raw: bytes, after: str | None) -> CallError:
+        code, message = "", raw[:1000].decode("utf-8", "replace")
+        try:
+            error = json.loads(raw)["error"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            error = None
+        if isinstance(error, dict):
+            code = next((str(error[key]) for key in ("code", "type") if error.get(key)), "")
+            message = str(error.get("message", message))
+        elif isinstance(error, str):
+            message = error
+        return CallError(
+            scrub(f"HTTP {status}: {message}", secret=self._api_key),
+            status=status,
+            code=code,
+            retry_after_s=retry_after_s(after, now=datetime.now(timezone.utc)),
+        )
+
+    def _completion(self, raw: bytes, messages: Sequence[Message]) -> Completion:
+        try:
+            reply = json.loads(raw)
+            choice = reply["choices"][0]
+            message = choice["message"]
+            text, refusal = message.get("content"), message.get("refusal")
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            shown = scrub(raw[:200].decode("utf-8", "replace"), secret=self._api_key)
+            raise MalformedReply(f"not a chat completion: {shown}") from error
+        if isinstance(text, list):  # some servers give the content in parts
+            text = "".join(part.get("text") or "" for part in text if isinstance(part, dict))
+        if text is not None and not isinstance(text, str):
+            raise MalformedReply(f"content is a {type(text).__name__}, not a text")
+        finish_reason = choice.get("finish_reason") or ""
+        usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
+        return Completion(
+            text=text or (refusal if isinstance(refusal, str) else "") or "",
+            finish_reason=str(finish_reason),
+            refusal=bool(refusal) or finish_reason == "content_filter",
+            input_tokens=_count(usage.get("prompt_tokens"), sum(len(item.content) for item in messages)),
+            output_tokens=_count(usage.get("completion_tokens"), len(text or "")),
+            model=str(reply.get("model") or ""),
+            fingerprint=str(reply.get("system_fingerprint") or ""),
+        )
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    chunks, size = [], 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > _MAX_REPLY_BYTES:
+            raise MalformedReply(f"a reply of more than {_MAX_REPLY_BYTES} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _count(value: Any, chars: int) -> int:
+    """Tokens as counted by the endpoint, estimated from characters where it gives no number."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else tokens_of(chars)

@@ -1,0 +1,96 @@
+"""Evaluators that are not ours, LlamaIndex's own among them: run inside the guard, their results read strictly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.base.response.schema import Response
+from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
+
+from tracejudge.judging.evaluators.base import FixedPrompts
+from tracejudge.judging.guard import Failure, Guard
+from tracejudge.judging.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement, failed_call, invalid
+from tracejudge.judging.kinds import STOCK_YES_NO
+from tracejudge.judging.meter import Counted, Meter, within
+from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.verdict import Unreadable, parse_verdict
+from tracejudge.scores import InvalidReason
+
+
+class ExternalEvaluator(FixedPrompts, BaseEvaluator):
+    """One evaluation of `inner` is one attempt: it holds a slot, and `timeout_s` bounds it as a whole.
+
+    Its calls are metered one by one where it uses the model we hand it; else, where a cap is set, each attempt counts
+    as one call.
+    """
+
+    def __init__(
+        self, inner: BaseEvaluator, *, spec: JudgeSpec, guard: Guard, meter: Meter, model_is_metered: bool
+    ) -> None:
+        self._inner = inner
+        self._spec = spec
+        self._guard = guard
+        self._meter = meter
+        self._counts_attempts = not model_is_metered
+        self._yes_no = spec.kind.startswith("llama_index.") and type(inner).__name__ in STOCK_YES_NO
+
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> Judgement:
+        return self._read(
+            await self._attempts(
+                lambda: self._inner.aevaluate(query=query, response=response, contexts=contexts, **kwargs)
+            )
+        )
+
+    async def aevaluate_response(
+        self, query: str | None = None, response: Response | None = None, **kwargs: Any
+    ) -> Judgement:
+        return self._read(
+            await self._attempts(lambda: self._inner.aevaluate_response(query=query, response=response, **kwargs))
+        )
+
+    async def _attempts(self, evaluate: Any) -> Any:
+        async def attempt() -> Any:
+            if self._counts_attempts:
+                return await self._meter.call(
+                    evaluate, input_tokens=0, timeout_s=self._spec.timeout_s, counted=lambda _: Counted()
+                )
+            return await within(evaluate(), self._spec.timeout_s)
+
+        return await self._guard.run(attempt)
+
+    def _read(self, result: Any) -> Judgement:
+        if isinstance(result, Failure):
+            return failed_call(result)
+        if isinstance(result, Judgement):
+            return result
+        if not isinstance(result, EvaluationResult):
+            return invalid(InvalidReason.JUDGE_ERROR, f"returned a {type(result).__name__}, not an EvaluationResult")
+        raw = result.feedback or ""
+        if result.invalid_result:
+            return invalid(InvalidReason.JUDGE_ERROR, result.invalid_reason or "invalid_result is set", raw_reply=raw)
+        passing, score = result.passing, result.score
+        if self._yes_no:
+            verdict = parse_verdict(raw)
+            if isinstance(verdict, Unreadable):
+                return invalid(verdict.reason, verdict.detail, raw_reply=raw)
+            passing, score = verdict.yes, float(verdict.yes)
+        if score is None:
+            if passing is None:
+                return invalid(InvalidReason.UNPARSABLE, "neither a score nor a verdict came back", raw_reply=raw)
+            score = float(passing)
+        else:
+            low, high = self._spec.score_scale
+            if not math.isfinite(score) or not low <= score <= high:
+                return invalid(InvalidReason.OUT_OF_RANGE, f"{score} is not in [{low:g}, {high:g}]", raw_reply=raw)
+            score = (score - low) / (high - low)
+        if passing is None or self._spec.threshold is not None:
+            passing = score >= self._spec.passing_threshold
+        return Judgement(passing=passing, score=score, feedback=raw[:FEEDBACK_CHARS], raw_reply=raw[:RAW_REPLY_CHARS])

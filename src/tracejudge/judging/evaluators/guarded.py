@@ -1,0 +1,118 @@
+"""The outermost evaluator, which BatchEvalRunner sees: it never raises, and its result knows its trace."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from llama_index.core.base.response.schema import Response
+from llama_index.core.evaluation.base import BaseEvaluator
+
+from tracejudge.clock import Clock
+from tracejudge.judging.evaluators.base import FixedPrompts, text_passages
+from tracejudge.judging.failures import describe
+from tracejudge.judging.judgement import Judgement, invalid, not_applicable
+from tracejudge.judging.meter import CallRecord, call_log
+from tracejudge.judging.spec import JudgeSpec
+from tracejudge.scores import Decision, InvalidReason
+from tracejudge_sdk.trace import Trace
+
+TRACE: Final = "tracejudge_trace"
+"""Key of the Response's metadata that holds the Trace it was rebuilt from."""
+
+_LOG: Final = logging.getLogger(__name__)
+_LACKING: Final = {
+    "query": "the query is empty",
+    "response": "there is no response text",
+    "context": "no source node has text",
+    "reference": "there is no reference answer",
+}
+
+
+class GuardedEvaluator(FixedPrompts, BaseEvaluator):
+    """Says not_applicable for what `inner` cannot judge, and turns whatever it raises into an invalid result."""
+
+    def __init__(self, inner: BaseEvaluator, *, spec: JudgeSpec, clock: Clock) -> None:
+        self._inner = inner
+        self._spec = spec
+        self._clock = clock
+
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> Judgement:
+        lacking = self._lacking(query, response, contexts, kwargs.get("reference"))
+        if lacking is not None:
+            return lacking
+        return await self._judge(
+            self._inner.aevaluate(query=query, response=response, contexts=contexts, **kwargs), trace=None
+        )
+
+    async def aevaluate_response(
+        self, query: str | None = None, response: Response | None = None, **kwargs: Any
+    ) -> Judgement:
+        trace = (response.metadata or {}).get(TRACE) if response is not None else None
+        if not isinstance(trace, Trace):
+            trace = None
+        contexts = [node.get_content() for node in response.source_nodes] if response is not None else None
+        if trace is not None and trace.reference is not None:
+            kwargs.setdefault("reference", trace.reference)
+        text = response.response if response is not None else None
+        lacking = _status(trace) or self._lacking(query, text, contexts, kwargs.get("reference"))
+        if lacking is not None:
+            return lacking.model_copy(update={"trace_id": trace.trace_id}) if trace is not None else lacking
+        return await self._judge(self._inner.aevaluate_response(query=query, response=response, **kwargs), trace=trace)
+
+    async def _judge(self, evaluation: Any, *, trace: Trace | None) -> Judgement:
+        calls: list[CallRecord] = []
+        token = call_log.set(calls)
+        start = self._clock.monotonic()
+        try:
+            result = await evaluation
+        except Exception as error:  # noqa: BLE001 - BatchEvalRunner would wait 8 s, repeat, and lose the whole batch
+            _LOG.error(
+                "judge %s raised %s on trace %s",
+                self._spec.name,
+                type(error).__name__,
+                trace.trace_id if trace is not None else "",
+            )
+            result = invalid(InvalidReason.JUDGE_ERROR, describe(error))
+        finally:
+            call_log.reset(token)
+        if not isinstance(result, Judgement):
+            result = invalid(InvalidReason.JUDGE_ERROR, f"returned a {type(result).__name__}")
+        elapsed_ms = 1000.0 * (self._clock.monotonic() - start)
+        return result.model_copy(
+            update={
+                "trace_id": trace.trace_id if trace is not None else "",
+                "calls": tuple(calls),
+                "latency_ms": sum(call.latency_ms for call in calls) if calls else elapsed_ms,
+            }
+        )
+
+    def _lacking(
+        self, query: str | None, response: str | None, contexts: Sequence[str] | None, reference: Any
+    ) -> Judgement | None:
+        have = {
+            "query": bool(query and query.strip()),
+            "response": bool(response and response.strip()),
+            "context": bool(text_passages(contexts)),
+            "reference": bool(isinstance(reference, str) and reference.strip()),
+        }
+        for need in self._spec.required:
+            if not have[need]:
+                return not_applicable(f"no_{need}", _LACKING[need])
+        return None
+
+
+def _status(trace: Trace | None) -> Judgement | None:
+    """A failed or broken-off answer is no answer to judge: what there is of it is not what was meant to be said."""
+    if trace is None or trace.status == "ok":
+        return None
+    if trace.status == "incomplete":
+        return not_applicable("status_incomplete", "the answer was broken off", decision=Decision.INCOMPLETE)
+    return not_applicable("status_error", "the app reported an error instead of an answer")

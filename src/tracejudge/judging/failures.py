@@ -1,0 +1,165 @@
+"""What an error of a judge call means: try again, this trace can never be judged, or the judge is gone.
+
+Errors of our own client carry their facts; those of other libraries (openai, anthropic, httpx, botocore, ...) are asked
+for the same facts by the names these libraries share, so that none of them needs importing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Literal
+
+from tracejudge.errors import TraceJudgeError
+from tracejudge.scores import InvalidReason
+
+DETAIL_CHARS: Final = 300
+
+Meaning = Literal["retry", "invalid", "gone"]
+
+
+class CallError(TraceJudgeError):
+    """One call to a judge's model failed. `status` is the HTTP status, 0 where there was no answer."""
+
+    def __init__(self, message: str, *, status: int = 0, code: str = "", retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after_s = retry_after_s
+
+
+class CallTimeout(CallError):
+    """No answer within the limit."""
+
+
+class MalformedReply(CallError):
+    """The endpoint answered 200 with something that is not a chat completion."""
+
+
+class OverBudget(TraceJudgeError):
+    """A hard cap is reached: the call was not made. `cap` is the setting's name."""
+
+    def __init__(self, cap: str, message: str) -> None:
+        super().__init__(f"{cap}: {message}")
+        self.cap = cap
+
+
+class SpendUnknown(TraceJudgeError):
+    """The store could not say what was spent: the call was not made, since money comes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What to do about an error. `status` is the short stable code stored with the call."""
+
+    meaning: Meaning
+    status: str
+    reason: InvalidReason = InvalidReason.JUDGE_ERROR
+    gone_kind: str = ""
+    retry_after_s: float | None = None
+    detail: str = ""
+
+
+_GONE_CODES: Final = {
+    "insufficient_quota": "no_quota",
+    "billing_hard_limit_reached": "no_quota",
+    "billing_not_active": "no_quota",
+    "account_deactivated": "bad_key",
+    "invalid_api_key": "bad_key",
+    "model_not_found": "unknown_model",
+    "deploymentnotfound": "unknown_model",
+    # A parameter of the spec that this model does not take fails every trace alike.
+    "unsupported_parameter": "bad_settings",
+    "unsupported_value": "bad_settings",
+    "unknown_parameter": "bad_settings",
+}
+_GONE_STATUSES: Final = {401: "bad_key", 402: "no_quota", 403: "forbidden", 404: "unknown_model", 410: "unknown_model"}
+_THROTTLED_CODES: Final = frozenset({"throttlingexception", "toomanyrequestsexception", "rate_limit_exceeded"})
+_RETRY_STATUSES: Final = frozenset({408, 409, 425, 429})
+_FILTERED: Final = re.compile(r"content[_ ]?(filter|management|policy)|moderation|flagged|safety", re.IGNORECASE)
+_NAMED_RETRY: Final = re.compile(r"Timeout|Connection|ServiceUnavailable|InternalServer|Overloaded", re.IGNORECASE)
+_KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|key|rk)-[A-Za-z0-9_*.-]{6,}|Bearer\s+\S+", re.IGNORECASE)
+
+
+def diagnose(error: BaseException) -> Diagnosis:
+    """What `error` means for the trace and the judge."""
+    detail = describe(error)
+    if isinstance(error, (CallTimeout, asyncio.TimeoutError, TimeoutError)) or "Timeout" in type(error).__name__:
+        return Diagnosis(meaning="retry", status="timeout", reason=InvalidReason.JUDGE_TIMEOUT, detail=detail)
+    status, code, retry_after_s = _facts(error)
+    if kind := _GONE_CODES.get(code.lower()):
+        return Diagnosis(meaning="gone", status=kind, gone_kind=kind, detail=detail)
+    if status in {400, 403, 422} and _FILTERED.search(f"{code} {detail}"):
+        return Diagnosis(meaning="invalid", status="filtered", reason=InvalidReason.BAD_REQUEST, detail=detail)
+    if kind := _GONE_STATUSES.get(status, ""):
+        return Diagnosis(meaning="gone", status=kind, gone_kind=kind, detail=detail)
+    if status == 429 or code.lower() in _THROTTLED_CODES:
+        return Diagnosis(
+            meaning="retry",
+            status="rate_limited",
+            reason=InvalidReason.RATE_LIMITED,
+            retry_after_s=retry_after_s,
+            detail=detail,
+        )
+    if status in _RETRY_STATUSES or status >= 500:
+        return Diagnosis(meaning="retry", status="server_error", retry_after_s=retry_after_s, detail=detail)
+    if 400 <= status < 500:
+        return Diagnosis(meaning="invalid", status="bad_request", reason=InvalidReason.BAD_REQUEST, detail=detail)
+    if isinstance(error, MalformedReply):
+        return Diagnosis(meaning="retry", status="malformed", detail=detail)
+    if isinstance(error, (CallError, ConnectionError)) or _NAMED_RETRY.search(type(error).__name__):
+        return Diagnosis(meaning="retry", status="connection", detail=detail)
+    # Whatever a judge raises by itself it will most likely raise again on the same trace.
+    return Diagnosis(meaning="invalid", status="error", detail=detail)
+
+
+def describe(error: BaseException, *, secret: str = "") -> str:
+    """One short line about `error`, without anything that looks like a key (servers repeat the one they refuse)."""
+    return scrub(f"{type(error).__name__}: {error}" if not isinstance(error, CallError) else str(error), secret=secret)
+
+
+def scrub(text: str, *, secret: str = "") -> str:
+    """`text` on one line, cut, with `secret` and everything that looks like a key replaced."""
+    if secret:
+        text = text.replace(secret, "***")
+    text = " ".join(_KEY_LIKE.sub("***", text).split())
+    return text if len(text) <= DETAIL_CHARS else text[: DETAIL_CHARS - 3] + "..."
+
+
+def retry_after_s(value: str | None, *, now: datetime) -> float | None:
+    """Seconds of a Retry-After header, which is a number of seconds or an HTTP date; None where it is neither."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            until = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        if until.tzinfo is None:
+            until = until.replace(tzinfo=timezone.utc)
+        seconds = (until - now).total_seconds()
+    return max(0.0, seconds) if seconds == seconds else None
+
+
+def _facts(error: BaseException) -> tuple[int, str, float | None]:
+    """HTTP status, provider's code and Retry-After, as far as the error tells."""
+    if isinstance(error, CallError):
+        return error.status, error.code, error.retry_after_s
+    response: Any = getattr(error, "response", None)
+    status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
+    code = getattr(error, "code", None)
+    if isinstance(response, dict):  # botocore
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        code = response.get("Error", {}).get("Code")
+    headers: Any = getattr(response, "headers", None)
+    after = headers.get("retry-after") if headers is not None and hasattr(headers, "get") else None
+    return (
+        status if isinstance(status, int) else 0,
+        code if isinstance(code, str) else "",
+        retry_after_s(after if isinstance(after, str) else None, now=datetime.now(timezone.utc)),
+    )

@@ -1,0 +1,40 @@
+"""One value per event loop, made on first use there: semaphores, sessions and runners belong to one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class PerLoop(Generic[T]):
+    """Holds the value of each living loop; those of closed loops are handed over to be disposed of."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._values: dict[asyncio.AbstractEventLoop, T] = {}
+        self._lock = threading.Lock()
+
+    def get(self) -> T:
+        """The running loop's value."""
+        loop = asyncio.get_running_loop()
+        value = self._values.get(loop)
+        if value is None:
+            value = self._make()
+            with self._lock:
+                self._values[loop] = value
+        return value
+
+    def take_stale(self) -> list[T]:
+        """Removes and returns the values of loops that are closed."""
+        with self._lock:
+            closed = [loop for loop in self._values if loop.is_closed()]
+            return [self._values.pop(loop) for loop in closed]
+
+    def pop(self) -> T | None:
+        """Removes and returns the running loop's value, None where there is none."""
+        with self._lock:
+            return self._values.pop(asyncio.get_running_loop(), None)

@@ -1,0 +1,50 @@
+"""A judge's model behind its guard and its meter: ask, and get a reply or a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracejudge.judging.client import Completer, Completion, Message
+from tracejudge.judging.cost import tokens_of
+from tracejudge.judging.failures import CallError
+from tracejudge.judging.guard import Failure, Guard
+from tracejudge.judging.meter import Counted, Meter
+from tracejudge.judging.spec import JudgeSpec
+
+
+class JudgeModel:
+    """The model of one judge."""
+
+    def __init__(self, spec: JudgeSpec, *, completer: Completer, guard: Guard, meter: Meter) -> None:
+        self._spec = spec
+        self._completer = completer
+        self._guard = guard
+        self._meter = meter
+
+    async def ask(self, messages: Sequence[Message]) -> Completion | Failure:
+        """The reply, after as many attempts as the spec allows, or why there is none."""
+        return await self._guard.run(lambda: self.ask_once(messages))
+
+    async def ask_once(self, messages: Sequence[Message]) -> Completion:
+        """One call, without slot, circuit or further attempts: for callers that run inside a guard of their own."""
+        input_tokens = tokens_of(sum(len(item.content) for item in messages))
+        needed = input_tokens + (self._spec.max_tokens or 0)
+        if needed > self._spec.context_window_tokens:
+            raise CallError(
+                f"about {needed} tokens do not fit context_window_tokens = {self._spec.context_window_tokens}",
+                status=400,
+                code="context_length_exceeded",
+            )
+        return await self._meter.call(
+            lambda: self._completer.complete(messages),
+            input_tokens=input_tokens,
+            timeout_s=self._spec.timeout_s,
+            counted=_counted,
+        )
+
+    async def close(self) -> None:
+        await self._completer.close()
+
+
+def _counted(reply: Completion) -> Counted:
+    return Counted(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens, model=reply.model)

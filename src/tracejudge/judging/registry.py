@@ -1,0 +1,169 @@
+"""From specs to working judges: built-in kinds, classes by import path, the model behind each; all faults at once."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llama_index.core.evaluation.base import BaseEvaluator
+from llama_index.core.llms.llm import LLM
+from llama_index.core.prompts.base import PromptTemplate
+
+from tracejudge.clock import Clock
+from tracejudge.errors import SettingsError
+from tracejudge.judging.budget import Budget, RunBudget
+from tracejudge.judging.circuit import Circuit
+from tracejudge.judging.client import Completer, OpenAICompatible
+from tracejudge.judging.evaluators.external import ExternalEvaluator
+from tracejudge.judging.evaluators.faithfulness import FaithfulnessEvaluator
+from tracejudge.judging.evaluators.guarded import GuardedEvaluator
+from tracejudge.judging.evaluators.lexical import LexicalEvaluator
+from tracejudge.judging.guard import Guard
+from tracejudge.judging.limiter import limiters
+from tracejudge.judging.llama import LlamaIndexLLM, MeteredLLM
+from tracejudge.judging.meter import Meter
+from tracejudge.judging.model import JudgeModel
+from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.tasks import RunCaps, SpendSource
+from tracejudge.scores import JudgeId
+
+MakeCompleter = Callable[[JudgeSpec], Completer]
+
+
+_NO_CAPS: Final = RunCaps()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """A spec ready to judge."""
+
+    spec: JudgeSpec
+    judge_id: JudgeId
+    evaluator: GuardedEvaluator
+    budget: Budget
+    model: JudgeModel | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What judges take from outside. `make_completer`, `sleep` and `jitter` are for tests."""
+
+    clock: Clock
+    spend: SpendSource
+    environ: Mapping[str, str]
+    caps: RunCaps = _NO_CAPS
+    make_completer: MakeCompleter | None = None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: Callable[[], float] = random.random
+
+
+def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
+    """A judge for each spec, by name. Raises SettingsError with every fault: a name used twice, a key that is not in
+    the environment, a class that cannot be imported or does not take the options."""
+    faults: list[str] = []
+    judges: dict[str, Judge] = {}
+    by_endpoint = limiters(specs)
+    run = RunBudget(around.caps)
+    for spec in specs:
+        if spec.name in judges:
+            faults.append(f"judge {spec.name!r}: the name is used twice; names key scores, so give each judge its own")
+            continue
+        budget = Budget(spec, source=around.spend, clock=around.clock, run=run)
+        meter = Meter(spec, budget=budget, clock=around.clock)
+        guard = Guard(
+            spec,
+            limiter=by_endpoint[spec.endpoint],
+            circuit=Circuit(clock=around.clock),
+            sleep=around.sleep,
+            jitter=around.jitter,
+        )
+        try:
+            model = _model(spec, around, guard=guard, meter=meter)
+            inner = _evaluator(spec, model, guard=guard, meter=meter, capped=budget.capped)
+        except SettingsError as error:
+            faults.extend(error.faults)
+            continue
+        judges[spec.name] = Judge(
+            spec=spec,
+            judge_id=spec.judge_id(),
+            evaluator=GuardedEvaluator(inner, spec=spec, clock=around.clock),
+            budget=budget,
+            model=model,
+        )
+    if faults:
+        raise SettingsError(faults)
+    return judges
+
+
+def _model(spec: JudgeSpec, around: Surroundings, *, guard: Guard, meter: Meter) -> JudgeModel | None:
+    if not spec.calls_model:
+        return None
+    if around.make_completer is not None:
+        completer = around.make_completer(spec)
+    else:
+        completer = make_completer(spec, environ=around.environ)
+    return JudgeModel(spec, completer=completer, guard=guard, meter=meter)
+
+
+def make_completer(spec: JudgeSpec, *, environ: Mapping[str, str]) -> Completer:
+    """The client of the spec's model. Raises SettingsError."""
+    api_key = None
+    if spec.api_key_env is not None:
+        api_key = environ.get(spec.api_key_env)
+        if not api_key:
+            raise SettingsError(
+                [f"judge {spec.name!r}: api_key_env names {spec.api_key_env}, which is not set; export it"]
+            )
+    if spec.llm is None:
+        return OpenAICompatible(spec, api_key=api_key)
+    llm_class = load_class(spec.llm, LLM, judge=spec.name, key="llm")
+    try:
+        return LlamaIndexLLM(spec, llm_class, api_key=api_key)
+    except Exception as error:
+        raise SettingsError(
+            [f"judge {spec.name!r}: llm: {spec.llm} does not take these llm_options: {error}"]
+        ) from error
+
+
+def _evaluator(spec: JudgeSpec, model: JudgeModel | None, *, guard: Guard, meter: Meter, capped: bool) -> BaseEvaluator:
+    if spec.kind == "lexical":
+        return LexicalEvaluator(threshold=spec.passing_threshold)
+    if spec.kind == "faithfulness":
+        if model is None:
+            raise SettingsError([f"judge {spec.name!r}: kind 'faithfulness' needs a model"])
+        return FaithfulnessEvaluator(model, prompt=spec.prompt)
+    evaluator_class = load_class(spec.kind, BaseEvaluator, judge=spec.name, key="kind")
+    options: dict[str, Any] = dict(spec.options)
+    if spec.kind.startswith("llama_index."):
+        # FaithfulnessEvaluator silently drops a template given as text (seen in llama-index-core 0.14.25).
+        options = {
+            key: PromptTemplate(value) if key.endswith("_template") and isinstance(value, str) else value
+            for key, value in options.items()
+        }
+    if model is not None:
+        options["llm"] = MeteredLLM(spec, model.ask_once)
+    try:
+        inner = evaluator_class(**options)
+    except Exception as error:
+        raise SettingsError([f"judge {spec.name!r}: {spec.kind} does not take these options: {error}"]) from error
+    return ExternalEvaluator(
+        inner, spec=spec, guard=guard, meter=meter, model_is_metered=model is not None or not capped
+    )
+
+
+def load_class(path: str, base: type[Any], *, judge: str, key: str) -> type[Any]:
+    """The class at "package.module:Class". Raises SettingsError when it is not there or no subclass of `base`."""
+    module_name, _, class_name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(
+            [f"judge {judge!r}: {key}: cannot import {path}: {error}; install its package or mend the path"]
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise SettingsError([f"judge {judge!r}: {key}: {path} is not a subclass of LlamaIndex's {base.__name__}"])
+    return found

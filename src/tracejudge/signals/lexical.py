@@ -1,0 +1,454 @@
+"""Words, sentences, numbers and names of a text, and how far those of a response occur in its passages.
+
+Everything here looks at words alone: it sees an answer that is not from the passages, and it is blind to wrong
+relations and negations made of the passages' own words. Made for languages that put spaces between words; the stop list
+and the stemming are for English, other languages merely lose some matches. Linear in the text: about 0.3 ms a trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Final
+
+# A number with its inner points and commas, or a run of letters and digits with at most one apostrophe inside.
+_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
+_NUMBER: Final = re.compile(r"\d[\d.,]*\Z")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|\s*\n[\s\-*•·]*")
+_ABBREVIATION: Final = re.compile(
+    r"(?:\b(?:e\.g|i\.e|cf|vs|etc|mr|mrs|ms|dr|prof|st|no|fig|eq|inc|ltd|co|corp|approx|jr|sr|u\.s|u\.k|a\.m|p\.m)"
+    r"|\b[^\W\d_])\.\Z",
+    re.IGNORECASE,
+)
+
+# Scripts written without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, kana, Han and its extensions.
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f]"
+)
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_UNSPACED_SHARE: Final = 0.2  # a few names in another script do not make an English text unreadable
+
+_SCRIPTS: Final = tuple(
+    (name, re.compile(letters))
+    for name, letters in (
+        ("latin", "[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"),
+        ("greek", "[\u0370-\u03ff\u1f00-\u1fff]"),
+        ("cyrillic", "[\u0400-\u052f]"),
+        ("armenian", "[\u0530-\u058f]"),
+        ("hebrew", "[\u0590-\u05ff]"),
+        ("arabic", "[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]"),
+        ("indic", "[\u0900-\u0dff]"),
+        ("georgian", "[\u10a0-\u10ff]"),
+        ("hangul", "[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]"),
+        ("unspaced", _UNSPACED.pattern),
+    )
+)
+_SCRIPT_CHARS: Final = 2_000
+
+STOP_WORDS: Final = frozenset(
+    [
+        "a",
+        "about",
+        "above",
+        "after",
+        "again",
+        "against",
+        "ain",
+        "all",
+        "also",
+        "am",
+        "an",
+        "and",
+        "any",
+        "are",
+        "aren",
+        "as",
+        "at",
+        "be",
+        "because",
+        "been",
+        "before",
+        "being",
+        "below",
+        "between",
+        "both",
+        "but",
+        "by",
+        "can",
+        "can't",
+        "cannot",
+        "could",
+        "couldn",
+        "d",
+        "did",
+        "didn",
+        "do",
+        "does",
+        "doesn",
+        "doing",
+        "don",
+        "don't",
+        "down",
+        "during",
+        "each",
+        "either",
+        "else",
+        "even",
+        "ever",
+        "every",
+        "few",
+        "for",
+        "from",
+        "further",
+        "get",
+        "got",
+        "had",
+        "hadn",
+        "has",
+        "hasn",
+        "have",
+        "haven",
+        "having",
+        "he",
+        "he's",
+        "her",
+        "here",
+        "hers",
+        "herself",
+        "him",
+        "himself",
+        "his",
+        "how",
+        "however",
+        "i",
+        "i'm",
+        "i've",
+        "if",
+        "in",
+        "into",
+        "is",
+        "isn",
+        "it",
+        "it's",
+        "its",
+        "itself",
+        "just",
+        "ll",
+        "let",
+        "like",
+        "m",
+        "may",
+        "me",
+        "might",
+        "mightn",
+        "more",
+        "most",
+        "much",
+        "must",
+        "mustn",
+        "my",
+        "myself",
+        "neither",
+        "no",
+        "nor",
+        "not",
+        "now",
+        "o",
+        "of",
+        "off",
+        "often",
+        "on",
+        "once",
+        "one",
+        "only",
+        "onto",
+        "or",
+        "other",
+        "others",
+        "our",
+        "ours",
+        "ourselves",
+        "out",
+        "over",
+        "own",
+        "per",
+        "rather",
+        "re",
+        "s",
+        "same",
+        "shall",
+        "she",
+        "she's",
+        "should",
+        "shouldn",
+        "since",
+        "so",
+        "some",
+        "such",
+        "t",
+        "than",
+        "that",
+        "that's",
+        "the",
+        "their",
+        "theirs",
+        "them",
+        "themselves",
+        "then",
+        "there",
+        "there's",
+        "these",
+        "they",
+        "they're",
+        "this",
+        "those",
+        "though",
+        "through",
+        "thus",
+        "to",
+        "too",
+        "under",
+        "until",
+        "up",
+        "upon",
+        "us",
+        "ve",
+        "very",
+        "was",
+        "wasn",
+        "we",
+        "we're",
+        "well",
+        "were",
+        "weren",
+        "what",
+        "when",
+        "where",
+        "whether",
+        "which",
+        "while",
+        "who",
+        "whom",
+        "whose",
+        "why",
+        "will",
+        "with",
+        "within",
+        "without",
+        "won",
+        "would",
+        "wouldn",
+        "yes",
+        "yet",
+        "you",
+        "you're",
+        "your",
+        "yours",
+        "yourself",
+        "yourselves",
+    ]
+)
+
+_NUMBER_WORDS: Final = {
+    word: str(value)
+    for value, word in enumerate(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
+        ]
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentenceMatch:
+    """One sentence of a response against the passages. Shares are in [0, 1]."""
+
+    text: str
+    word_share: float  # of its content words
+    pair_share: float  # of its pairs of neighbouring content words; the word share where it has no pair
+    unmatched_words: tuple[str, ...]  # as written, in order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A response against its passages, sentence by sentence. Sentences without content words are left out."""
+
+    sentences: tuple[SentenceMatch, ...]
+    unmatched_numbers: tuple[str, ...]  # as written, each once, in order
+    unmatched_names: tuple[str, ...]
+
+    @property
+    def features(self) -> tuple[float, float, float, float, float, float]:
+        """Mean and minimum word share, mean and minimum pair share, numbers and names that no passage holds."""
+        words = [sentence.word_share for sentence in self.sentences]
+        pairs = [sentence.pair_share for sentence in self.sentences]
+        n = len(self.sentences)
+        return (
+            sum(words) / n,
+            min(words),
+            sum(pairs) / n,
+            min(pairs),
+            float(len(self.unmatched_numbers)),
+            float(len(self.unmatched_names)),
+        )
+
+
+def can_split(text: str) -> bool:
+    """False for text mostly in a script without spaces between words (Chinese, Japanese, Thai, ...)."""
+    if text.isascii():
+        return True
+    unspaced = len(_UNSPACED.findall(text))
+    return unspaced == 0 or unspaced <= _UNSPACED_SHARE * len(_LETTER.findall(text))
+
+
+def main_script(text: str) -> str:
+    """The script most letters at the start of `text` belong to, "" where none of the known ones occurs."""
+    start = text[:_SCRIPT_CHARS]
+    counts = [(len(letters.findall(start)), name) for name, letters in _SCRIPTS]
+    count, name = max(counts)
+    return name if count else ""
+
+
+def tokens(text: str) -> list[str]:
+    """The words and numbers of `text` as written, in order."""
+    return _TOKEN.findall(text)
+
+
+def sentences(text: str) -> list[str]:
+    """`text` cut after full stops, question and exclamation marks and at line breaks; abbreviations do not end one."""
+    found: list[str] = []
+    pending = ""
+    for piece in _SENTENCE_END.split(text):
+        if not piece or not piece.strip():
+            continue
+        pending = f"{pending} {piece}" if pending else piece
+        if not _ABBREVIATION.search(pending):
+            found.append(pending.strip())
+            pending = ""
+    if pending:
+        found.append(pending.strip())
+    return found
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """`word` lower-cased, with its English endings off: a light rule that never leaves less than three letters."""
+    word = word.lower().replace("’", "'")
+    if word.endswith("'s"):
+        word = word[:-2]
+    word = word.replace("'", "")
+    if len(word) <= 3 or not word.isalpha():
+        return _plain_number(word) if word[:1].isdigit() else word
+    if word.endswith("ies"):
+        word = word[:-3] + "y" if len(word) > 4 else word
+    elif word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed", "ly"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)]
+            if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
+                word = word[:-1]
+            break
+    if word.endswith("e") and len(word) > 3:
+        word = word[:-1]
+    return word[:-1] + "i" if word.endswith("y") and len(word) > 3 else word
+
+
+@lru_cache(maxsize=65_536)
+def _content_stem(token: str) -> str:
+    """The stem of a content word, "" for a stop word."""
+    return "" if token.lower().replace("’", "'") in STOP_WORDS else stem(token)
+
+
+def _plain_number(text: str) -> str:
+    """A number in one spelling: no thousands separators, no zeros behind the point."""
+    if not _NUMBER.match(text):
+        return text
+    text = text.rstrip(".,")
+    head, _, tail = text.replace(",", "").partition(".")
+    tail = tail.rstrip("0")
+    return f"{head.lstrip('0') or '0'}.{tail}" if tail else head.lstrip("0") or "0"
+
+
+def _content(text: str) -> list[str]:
+    return [word for word in map(_content_stem, _TOKEN.findall(text)) if word]
+
+
+def match(response: str, passages: Sequence[str]) -> Match | None:
+    """The response's sentences against all passages together; None where the response has no content word."""
+    per_passage = [_content(passage) for passage in passages]
+    words = set(chain.from_iterable(per_passage))
+    pairs = set(chain.from_iterable(map(pairwise, per_passage)))
+    numbers = words | {_NUMBER_WORDS[word] for word in words & _NUMBER_WORDS.keys()}
+    matched: list[SentenceMatch] = []
+    unmatched_numbers: dict[str, str] = {}
+    unmatched_names: dict[str, str] = {}
+    for sentence in sentences(response):
+        written = _TOKEN.findall(sentence)
+        kept = [(word, token) for token in written if (word := _content_stem(token))]
+        if not kept:
+            continue
+        own = [word for word, _ in kept]
+        own_pairs = list(pairwise(own))
+        word_share = sum(word in words for word in own) / len(own)
+        pair_share = sum(pair in pairs for pair in own_pairs) / len(own_pairs) if own_pairs else word_share
+        missing = tuple(token for word, token in kept if word not in words)
+        matched.append(
+            SentenceMatch(text=sentence, word_share=word_share, pair_share=pair_share, unmatched_words=missing)
+        )
+        for token in missing:
+            word = _content_stem(token)
+            if token[0].isdigit():
+                if word not in numbers:
+                    unmatched_numbers.setdefault(word, token)
+            # The first word of a sentence is capitalised whatever it is.
+            elif token[0].isupper() and token is not written[0]:
+                unmatched_names.setdefault(word, token)
+    if not matched:
+        return None
+    return Match(
+        sentences=tuple(matched),
+        unmatched_numbers=tuple(unmatched_numbers.values()),
+        unmatched_names=tuple(unmatched_names.values()),
+    )
+
+
+def lexical_overlap(response: str, passages: Sequence[str]) -> float | None:
+    """Share in [0, 1] of the response's content words that occur in the passages.
+
+    None where there is nothing to compare: no content word, no passage with text, or a script without spaces.
+    """
+    texts = [passage for passage in passages if passage and not passage.isspace()]
+    if not texts or not can_split(response) or not all(map(can_split, texts)):
+        return None
+    own = _content(response)
+    if not own:
+        return None
+    words = set(chain.from_iterable(map(_content, texts)))
+    return sum(word in words for word in own) / len(own)
