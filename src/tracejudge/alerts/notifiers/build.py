@@ -40,7 +40,7 @@ def build_notifiers(
     for number, channel in enumerate(channels):
         if channel.channel in names:
             faults.append(
-                f"notifiers[{number}].name: {channel.channel!r} names two channels, but deliveries are recorded by name; "
+                f"notifiers[{number}].name: {channel.channel!r} names two channels, but deliveries are recorded by it; "
                 "choose another"
             )
         names.add(channel.channel)
