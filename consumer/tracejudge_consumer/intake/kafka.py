@@ -259,6 +259,7 @@ def _connect(
     settings = {
         "auto_offset_reset": "earliest",
         "session_timeout_ms": 10_000,
+        "heartbeat_interval_ms": 1_000,  # how soon a member learns that partitions move
         "max_poll_records": 500,
         "fetch_max_bytes": 16 * 1024 * 1024,  # what the client holds beyond our own bound
         "isolation_level": "read_committed",  # what a producer aborted was never logged
