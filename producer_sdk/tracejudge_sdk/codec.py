@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import reprlib
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,17 +25,29 @@ _KINDS: Final[dict[str, type[Record]]] = {"trace": Trace, "part": TracePart, "fe
 _MAX_MESSAGE_CHARS: Final = 500
 
 
+class Encoding(NamedTuple):
+    """A record as bytes, and whether texts were cut to make it fit."""
+
+    data: bytes
+    cut: bool
+
+
 def encode(record: Record, *, max_bytes: int = DEFAULT_MAX_RECORD_BYTES) -> bytes:
     """The record as JSON bytes of at most `max_bytes`, cut by the rule of `tracejudge_sdk.cutting` where it must be.
 
     Raises RecordTooLarge when even with every text cut away it stays above the limit.
     """
+    return encode_and_tell(record, max_bytes=max_bytes).data
+
+
+def encode_and_tell(record: Record, *, max_bytes: int = DEFAULT_MAX_RECORD_BYTES) -> Encoding:
+    """As `encode`, and whether anything was cut."""
     data = _dump(record)
     if len(data) <= max_bytes:
-        return data
+        return Encoding(data, cut=False)
     if isinstance(record, Feedback):
-        return _dump(cutting.fit_feedback(record, max_bytes=max_bytes, dump=_dump))
-    return _dump(fit(record, max_bytes=max_bytes))
+        return Encoding(_dump(cutting.fit_feedback(record, max_bytes=max_bytes, dump=_dump)), cut=True)
+    return Encoding(_dump(fit(record, max_bytes=max_bytes)), cut=True)
 
 
 def fit(record: Trace | TracePart, *, max_bytes: int) -> Trace | TracePart:

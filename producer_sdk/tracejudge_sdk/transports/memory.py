@@ -28,7 +28,7 @@ class MemoryTransport:
                 raise self.error
             self.records.extend(records)
 
-    def close(self, timeout_s: float) -> None:  # noqa: ARG002 - part of the protocol; there is nothing to wait for
+    def close(self, timeout_s: float) -> None:
         self.closed = True
 
 

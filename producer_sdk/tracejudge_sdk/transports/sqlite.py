@@ -32,5 +32,5 @@ class SqliteTransport:
             timestamp_ms = int(self._now() * 1000)
             self._log.append([(key.encode("utf-8", "replace"), value, (), timestamp_ms) for key, value in records])
 
-    def close(self, timeout_s: float) -> None:  # noqa: ARG002 - part of the protocol; closing a file does not wait
-        self._log.close()
+    def close(self, timeout_s: float) -> None:
+        self._log.close(timeout_s)

@@ -1,0 +1,305 @@
+"""The hook in the service: `log()` takes a snapshot, puts it into the outbox and returns.
+
+It never waits and never raises. A thread of its own, started by the first trace, builds the records and sends them
+(`sender`); what cannot be sent is counted by reason (`stats`). What is promised at which stage: producer_sdk/DESIGN.md.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from tracejudge_sdk import codec
+from tracejudge_sdk.building import to_feedback, to_trace
+from tracejudge_sdk.config import DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_RECORDS, ClientSettings, settings_from_env
+from tracejudge_sdk.errors import ConfigError
+from tracejudge_sdk.fields import Snapshot, snapshot_fields, wire_id
+from tracejudge_sdk.outbox import ClientStats, Outbox, Pending
+from tracejudge_sdk.recording import TraceRecording
+from tracejudge_sdk.sampling import HEAD_SALT, keep
+from tracejudge_sdk.sender import Encoded, Sender, SendPolicy
+from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, Record, Trace, new_trace_id
+from tracejudge_sdk.transports import Transport, transport_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tracejudge_sdk.fields import TraceFields
+
+_STOP_GRACE_S: Final = 0.3
+"""Above the limit of close(): for the sending thread to notice, and for the transport to let go."""
+
+
+class TraceClient:
+    """Logs served answers to a queue. Safe for threads and across fork; make one a process, at its start.
+
+    Raises ConfigError for settings that cannot work; never connects here, so a queue that is down delays nothing.
+    The settings are those of `ClientSettings`. `transport` replaces the queue, for tests.
+    """
+
+    def __init__(
+        self,
+        queue: str | None = None,
+        *,
+        app: str,
+        environment: str = DEFAULT_ENVIRONMENT,
+        version: str = "",
+        head_probability: float = 1.0,
+        queue_options: Mapping[str, Any] | None = None,
+        max_queue_records: int = DEFAULT_QUEUE_RECORDS,
+        max_queue_bytes: int = DEFAULT_QUEUE_BYTES,
+        exit_timeout_s: float = 5.0,
+        enabled: bool = True,
+        transport: Transport | None = None,
+        policy: SendPolicy | None = None,
+    ) -> None:
+        self.settings = ClientSettings(
+            queue=queue,
+            app=app,
+            environment=environment,
+            version=version,
+            head_probability=head_probability,
+            queue_options=queue_options or {},
+            max_queue_records=max_queue_records,
+            max_queue_bytes=max_queue_bytes,
+            exit_timeout_s=exit_timeout_s,
+            enabled=enabled,
+        )
+        if self.settings.enabled and queue is None and transport is None:
+            raise ConfigError("queue: is missing: give a queue URL such as sqlite:///queue.db")
+        self._policy = policy or SendPolicy()
+        self._given_transport = transport
+        self._defaults = {
+            "app": self.settings.app,
+            "environment": self.settings.environment,
+            "version": self.settings.version,
+        }
+        self._close_lock = threading.RLock()
+        self._closed_clean: bool | None = None
+        self._finalizer_pid: int | None = None
+        self._reset()
+        _CLIENTS.add(self)
+        atexit.register(_close_at_exit, weakref.ref(self))
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> TraceClient:
+        """A client from TRACEJUDGE_QUEUE, TRACEJUDGE_APP and others, see `config.settings_from_env`.
+
+        Raises ConfigError naming every variable that is missing or cannot work.
+        """
+        transport, policy = overrides.pop("transport", None), overrides.pop("policy", None)
+        if transport is not None:
+            overrides.setdefault("queue", "memory://given")
+        settings = settings_from_env(os.environ if environ is None else environ, overrides)
+        return cls(transport=transport, policy=policy, **vars(settings))
+
+    # -- logging ---------------------------------------------------------------------------------------------------
+
+    def log(self, **fields: Unpack[TraceFields]) -> str:
+        """Logs one served answer and gives its trace id; `fields.TraceFields` lists the keywords.
+
+        Never waits and never raises: what cannot be sent is dropped and counted in `stats()`. Values may be whatever
+        the service has at hand; `nodes` and `fields` say how they are read. They may be changed afterwards.
+        """
+        # The keywords of a call are a dict of their own: no copy needed.
+        return self._log(cast("dict[str, Any]", fields))
+
+    def log_trace(self, trace: Trace) -> str:
+        """Logs a trace that is built already, and gives its id. Head sampling applies unless it says it was applied."""
+        try:
+            probability = self.settings.head_probability
+            if trace.head_probability == 1.0 and probability < 1.0:
+                if not keep(trace.trace_id, probability, HEAD_SALT):
+                    self._outbox.sampled_out()
+                    return trace.trace_id
+                trace = trace.model_copy(update={"head_probability": probability})
+            self._put(trace, _size_of(trace))
+        except Exception:  # noqa: BLE001 - the service's request goes on whatever is wrong here
+            self._outbox.lost("internal_error")
+        return str(getattr(trace, "trace_id", ""))
+
+    def feedback(
+        self,
+        trace_id: str,
+        value: float | bool | None = None,
+        comment: str | None = None,
+        *,
+        feedback_id: str | None = None,
+        event_time: datetime | None = None,
+    ) -> str:
+        """Logs what somebody said about an answer (thumbs are 1 and 0, or a bool) and gives the feedback's id.
+
+        The same `feedback_id` again replaces what was said. Never waits, never raises; feedback is not sampled.
+        """
+        given_id = ""
+        try:
+            given_id = wire_id(feedback_id)
+            record = to_feedback(
+                feedback_id=given_id,
+                trace_id=wire_id(trace_id),
+                value=value,
+                comment=comment,
+                event_time=event_time or datetime.now(timezone.utc),
+                defaults=self._defaults,
+            )
+            self._put(record, 1000 + sys.getsizeof(record.comment))
+        except Exception:  # noqa: BLE001 - the service's request goes on whatever it handed in
+            self._outbox.lost("invalid")
+        return given_id
+
+    def trace(self, **fields: Unpack[TraceFields]) -> TraceRecording:
+        """`with client.trace(query=...) as t:` logs when the block ends, with its duration and how it ended."""
+        return TraceRecording(self._log, cast("dict[str, Any]", fields))
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def flush(self, timeout_s: float = 5.0) -> bool:
+        """Waits until everything logged so far is sent (or dropped); False when `timeout_s` seconds were not enough."""
+        if self._outbox.stats().queued:
+            self._start_sender()
+            if not self._sender.alive:
+                return False  # nobody would send it, however long we wait
+        return self._outbox.flush(timeout_s)
+
+    def close(self, timeout_s: float = 5.0) -> bool:
+        """Sends what waits, for at most `timeout_s` seconds, and stops; False when something was left, and counted.
+
+        What is logged later is dropped and counted as closed. May be called twice, from any thread.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._close_lock:
+            if self._closed_clean is not None:
+                return self._closed_clean
+            self._outbox.refuse("closed")
+            sent_all = self.flush(max(0.0, deadline - time.monotonic()))
+            if sent_all:
+                self._sender.join(_STOP_GRACE_S)
+            else:
+                self._outbox.abandon()
+            self._sender.close_transport(max(0.0, deadline - time.monotonic()))
+            self._sender.join(_STOP_GRACE_S)
+            self._closed_clean = sent_all
+            return sent_all
+
+    def stats(self) -> ClientStats:
+        """What became of everything logged so far."""
+        return self._outbox.stats()
+
+    def __enter__(self) -> TraceClient:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close(self.settings.exit_timeout_s)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _log(self, fields: dict[str, Any]) -> str:
+        trace_id = ""
+        try:
+            trace_id = wire_id(fields.pop("trace_id", None))
+            probability = self.settings.head_probability
+            if probability < 1.0 and not keep(trace_id, probability, HEAD_SALT):
+                self._outbox.sampled_out()
+                return trace_id
+            snapshot = snapshot_fields(
+                fields, trace_id=trace_id, time_ms=time.time_ns() // 1_000_000, head_probability=probability
+            )
+            self._put(snapshot, snapshot.size_bytes)
+        except Exception:  # noqa: BLE001 - the service's request goes on whatever is wrong here
+            self._outbox.lost("internal_error")
+        return trace_id or new_trace_id()
+
+    def _put(self, content: Snapshot | Record, size_bytes: int) -> None:
+        if self._outbox.put(Pending(content, size_bytes)) and not self._sender.alive:
+            self._start_sender()
+
+    def _start_sender(self) -> None:
+        try:
+            self._sender.start()
+        except RuntimeError as error:
+            # No thread to be had, or the interpreter is ending. What waits stays; the next trace tries again.
+            self._outbox.fail(f"the sending thread could not be started: {error}")
+            return
+        _close_with_worker_process(self)
+
+    def _reset(self) -> None:
+        settings = self.settings
+        ring_at = max(1, min(self._policy.batch_records, settings.max_queue_records // 2))
+        self._outbox = Outbox(
+            max_records=settings.max_queue_records, max_bytes=settings.max_queue_bytes, ring_at=ring_at
+        )
+        if not settings.enabled:
+            self._outbox.refuse("disabled")
+        self._sender = Sender(self._outbox, encode=self._encode, transport=self._make_transport, policy=self._policy)
+
+    def _make_transport(self) -> Transport:
+        if self._given_transport is not None:
+            return self._given_transport
+        return transport_for(self.settings.queue or "", options=self.settings.queue_options)
+
+    def _encode(self, content: object, max_bytes: int) -> Encoded:
+        if isinstance(content, Snapshot):
+            record: Record = to_trace(content, self._defaults)
+        else:
+            record = cast("Record", content)
+        encoding = codec.encode_and_tell(record, max_bytes=max_bytes)
+        return Encoded(
+            record.trace_id,
+            encoding.data,
+            truncated=encoding.cut or getattr(record, "truncated", False),
+            lossy=getattr(record, "lossy", False),
+        )
+
+    def _after_fork_in_child(self) -> None:
+        # What waited is the parent's to send; its thread, its locks and its connections are not in this process.
+        _NOT_OURS.append((self._sender.forget_transport(), self._sender, self._outbox))
+        self._close_lock = threading.RLock()
+        closed = self._closed_clean is not None
+        self._reset()
+        if closed:
+            self._outbox.refuse("closed")
+
+
+def _size_of(trace: Trace) -> int:
+    texts = [trace.query, trace.response or "", trace.reference or "", trace.error or ""]
+    texts += [node.text or "" for node in trace.source_nodes]
+    texts += [turn.content for turn in trace.history]
+    return 2000 + 600 * len(trace.source_nodes) + sum(map(sys.getsizeof, texts))
+
+
+_CLIENTS: Final[weakref.WeakSet[TraceClient]] = weakref.WeakSet()
+# Kept from collection in a forked child: closing them would speak on the parent's connections.
+_NOT_OURS: Final[list[object]] = []
+
+
+def _after_fork_in_child() -> None:
+    for client in list(_CLIENTS):
+        client._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where there is no fork
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _close_at_exit(reference: weakref.ref[TraceClient]) -> None:
+    client = reference()
+    if client is not None:
+        client.close(client.settings.exit_timeout_s)
+
+
+def _close_with_worker_process(client: TraceClient) -> None:
+    """A multiprocessing worker made by fork ends without running atexit handlers: its own finalizers do run."""
+    util: Any = sys.modules.get("multiprocessing.util")
+    process: Any = sys.modules.get("multiprocessing.process")
+    if util is None or process is None or process.parent_process() is None:
+        return
+    if client._finalizer_pid != os.getpid():
+        client._finalizer_pid = os.getpid()
+        util.Finalize(None, _close_at_exit, args=(weakref.ref(client),), exitpriority=100)

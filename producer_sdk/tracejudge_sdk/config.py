@@ -1,0 +1,143 @@
+"""The settings of a client, checked once, all faults said together, without touching network or disk."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tracejudge_sdk.errors import ConfigError
+from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, MAX_NAME_CHARS
+from tracejudge_sdk.transports import parse_queue_url
+
+PREFIX: Final = "TRACEJUDGE_"
+DEFAULT_QUEUE_RECORDS: Final = 10_000
+DEFAULT_QUEUE_BYTES: Final = 32 * 1024 * 1024
+
+_TRUE: Final = frozenset(("1", "true", "yes", "on"))
+_FALSE: Final = frozenset(("0", "false", "no", "off"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientSettings:
+    """What a `TraceClient` needs to know. Raises ConfigError naming every fault."""
+
+    queue: str | None
+    """Queue URL (tracejudge_sdk.transports); None only where a transport is handed in or the client is switched off."""
+    app: str
+    """The service that answers; 1-256 characters."""
+    environment: str = DEFAULT_ENVIRONMENT
+    version: str = ""
+    """The release of the service."""
+    head_probability: float = 1.0
+    """The share of traces that is logged, 0 to 1, decided by the trace id and recorded in each trace."""
+    queue_options: Mapping[str, Any] = field(default_factory=dict)
+    """For the library behind the queue; with Kafka the settings of kafka-python's producer (SASL, TLS, ...)."""
+    max_queue_records: int = DEFAULT_QUEUE_RECORDS
+    max_queue_bytes: int = DEFAULT_QUEUE_BYTES
+    """What may wait in memory; above it the newest trace is dropped and counted."""
+    exit_timeout_s: float = 5.0
+    """How long the end of the process may be held up to send what still waits."""
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        faults: list[str] = []
+        if self.enabled and self.queue is not None:
+            try:
+                parse_queue_url(self.queue)
+            except ConfigError as error:
+                faults.append(str(error))
+        for name in ("app", "environment", "version"):
+            value = getattr(self, name)
+            least = 0 if name == "version" else 1
+            if not isinstance(value, str) or not least <= len(value) <= MAX_NAME_CHARS:
+                faults.append(f"{name}: {value!r:.80} is not a text of {least} to {MAX_NAME_CHARS} characters")
+        if not _is_number(self.head_probability) or not 0.0 <= self.head_probability <= 1.0:
+            faults.append(f"head_probability: {self.head_probability!r} is not a number from 0 to 1")
+        for name in ("max_queue_records", "max_queue_bytes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                faults.append(f"{name}: {value!r} is not a whole number of at least 1")
+        if not _is_number(self.exit_timeout_s) or not math.isfinite(self.exit_timeout_s) or self.exit_timeout_s < 0:
+            faults.append(f"exit_timeout_s: {self.exit_timeout_s!r} is not a number of seconds >= 0")
+        if not isinstance(self.queue_options, Mapping):
+            faults.append(f"queue_options: {type(self.queue_options).__name__} is not a mapping of names to values")
+        if faults:
+            raise ConfigError("; ".join(faults))
+
+
+def settings_from_env(environ: Mapping[str, str], overrides: Mapping[str, Any]) -> ClientSettings:
+    """Settings from environment variables; `overrides` win. Raises ConfigError naming every fault.
+
+    TRACEJUDGE_QUEUE and TRACEJUDGE_APP are needed; TRACEJUDGE_ENVIRONMENT, TRACEJUDGE_VERSION,
+    TRACEJUDGE_HEAD_PROBABILITY, TRACEJUDGE_QUEUE_OPTIONS (a JSON object), TRACEJUDGE_MAX_QUEUE_RECORDS,
+    TRACEJUDGE_MAX_QUEUE_BYTES, TRACEJUDGE_EXIT_TIMEOUT_S and TRACEJUDGE_ENABLED (false: log nothing) are not.
+    A variable that is set to nothing counts as not set.
+    """
+    faults: list[str] = []
+    values: dict[str, Any] = {}
+    for name, (read, kind) in _READERS.items():
+        if name in overrides:
+            continue
+        variable = PREFIX + name.upper()
+        text = environ.get(variable, "").strip()
+        if not text:
+            continue
+        try:
+            values[name] = read(text)
+        except ValueError:
+            # Options hold passwords: their value is not repeated.
+            shown = "its value" if name == "queue_options" else repr(text[:80])
+            faults.append(f"{variable}: {shown} is not {kind}")
+    values.update(overrides)
+    enabled = values.get("enabled", True)
+    faults += [
+        f"{PREFIX}{name.upper()}: is not set (or set {PREFIX}ENABLED=false to log nothing)"
+        for name in ("queue", "app")
+        if enabled and values.get(name) is None
+    ]
+    values.setdefault("queue", None)
+    if values.get("app") is None:
+        values["app"] = "unknown"
+    try:
+        settings = ClientSettings(**values)
+    except ConfigError as error:
+        faults.append(str(error))
+    if faults:
+        raise ConfigError("; ".join(faults))
+    return settings
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _bool(text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value
+
+
+_READERS: Final[dict[str, tuple[Any, str]]] = {
+    "queue": (str, "a queue URL"),
+    "app": (str, "a text"),
+    "environment": (str, "a text"),
+    "version": (str, "a text"),
+    "head_probability": (float, "a number"),
+    "queue_options": (_object, "a JSON object"),
+    "max_queue_records": (int, "a whole number"),
+    "max_queue_bytes": (int, "a whole number"),
+    "exit_timeout_s": (float, "a number"),
+    "enabled": (_bool, "true or false"),
+}

@@ -1,0 +1,261 @@
+"""The outbox: what waits to be sent, bounded by number and by bytes, and an account of what became of everything.
+
+    logged = sampled_out + sent + queued + sum of dropped            at every instant
+
+`put` is what the service's own threads call: it takes a lock for a few assignments, never waits, and rings the sending
+thread only when that one sleeps for good or a batch is full. It may be called again from a signal handler that
+interrupts it, which is why the lock is re-entrant and the bell a SimpleQueue.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+DropReason = Literal[
+    "queue_full",  # the outbox was at its limit: the newest is dropped, what waits already is nearer to being sent
+    "too_large",  # it does not fit the record limit even with every text cut away, or the whole outbox
+    "invalid",  # it breaks the wire contract in a way that could not be mended
+    "closed",  # logged after close()
+    "disabled",  # logged while the client is switched off
+    "transport_rejected",  # the queue will never take it
+    "unsent_at_close",  # close() came to its limit; some of these may have arrived without a confirmation
+    "internal_error",  # our own fault
+]
+
+_SETTLE_POLL_S: Final = 0.05
+
+
+class Pending(NamedTuple):
+    """Something to be sent: `content` is what the builder makes a record of, `size_bytes` about what it holds."""
+
+    content: object
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class ClientStats:
+    """What became of everything logged since the process began or was forked. `queued` includes what is on its way."""
+
+    logged: int
+    sampled_out: int
+    sent: int
+    queued: int
+    queued_bytes: int
+    dropped: Mapping[str, int]
+    truncated: int
+    lossy: int
+    last_error: str | None
+
+    @property
+    def dropped_total(self) -> int:
+        """Dropped for any reason."""
+        return sum(self.dropped.values())
+
+
+class Outbox:
+    """Bounded, for any number of threads that put and one that takes."""
+
+    def __init__(self, *, max_records: int, max_bytes: int, ring_at: int) -> None:
+        self._max_records = max_records
+        self._max_bytes = max_bytes
+        self._ring_at = ring_at
+        self._lock = threading.RLock()
+        self._settled_something = threading.Condition(self._lock)
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._waiting: deque[Pending] = deque()
+        self._records = 0  # waiting and on their way
+        self._bytes = 0
+        self._accepted = 0
+        self._settled = 0
+        self._flush_up_to = 0
+        self._refusing: DropReason | None = None
+        self._abandoned = False
+        self._asleep = False
+        self._rung = False
+        self._logged = self._sampled_out = self._sent = self._truncated = self._lossy = 0
+        self._dropped: Counter[str] = Counter()
+        self._last_error: str | None = None
+
+    # -- the service's threads -------------------------------------------------------------------------------------
+
+    def put(self, item: Pending) -> bool:
+        """Takes it, or counts why not."""
+        with self._lock:
+            self._logged += 1
+            if self._refusing is not None:
+                self._dropped[self._refusing] += 1
+                return False
+            if item.size_bytes > self._max_bytes:
+                self._dropped["too_large"] += 1
+                return False
+            if self._records >= self._max_records or self._bytes + item.size_bytes > self._max_bytes:
+                self._dropped["queue_full"] += 1
+                return False
+            self._waiting.append(item)
+            self._accepted += 1
+            self._records += 1
+            self._bytes += item.size_bytes
+            ring = not self._rung and (self._asleep or len(self._waiting) >= self._ring_at)
+            if ring:
+                self._rung = True
+        if ring:
+            self._bell.put(None)
+        return True
+
+    def sampled_out(self) -> None:
+        """Counts a trace that head sampling left out."""
+        with self._lock:
+            self._logged += 1
+            self._sampled_out += 1
+
+    def lost(self, reason: DropReason) -> None:
+        """Counts something that never got as far as `put`."""
+        with self._lock:
+            self._logged += 1
+            self._dropped[reason] += 1
+
+    def flush(self, timeout_s: float) -> bool:
+        """Waits until all that was taken so far is sent or dropped; False when `timeout_s` seconds were not enough."""
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            target = self._accepted
+            self._flush_up_to = max(self._flush_up_to, target)
+            self._bell.put(None)
+            while self._settled < target:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._settled_something.wait(min(left, _SETTLE_POLL_S))
+            return True
+
+    def refuse(self, reason: DropReason) -> None:
+        """From now on everything put is dropped for `reason`."""
+        with self._lock:
+            self._refusing = reason
+            self._bell.put(None)
+
+    def abandon(self) -> int:
+        """Gives up what is not settled, counts it as unsent_at_close, and gives its number."""
+        with self._lock:
+            left = self._records
+            self._abandoned = True
+            if left:
+                self._dropped["unsent_at_close"] += left
+            self._waiting.clear()
+            self._settled += left
+            self._records = self._bytes = 0
+            self._settled_something.notify_all()
+            self._bell.put(None)
+            return left
+
+    # -- the sending thread ----------------------------------------------------------------------------------------
+
+    def take(self, *, max_records: int, max_bytes: int) -> list[Pending]:
+        """The oldest, at least one where there is one; they stay accounted until `settle`."""
+        taken: list[Pending] = []
+        size = 0
+        with self._lock:
+            while self._waiting and len(taken) < max_records:
+                size += self._waiting[0].size_bytes
+                if taken and size > max_bytes:
+                    break
+                taken.append(self._waiting.popleft())
+        return taken
+
+    def settle(self, items: Sequence[Pending], reason: DropReason | None = None) -> None:
+        """Says that the items were sent, or dropped for `reason`."""
+        if not items:
+            return
+        with self._lock:
+            if self._abandoned:
+                return  # counted already
+            self._records -= len(items)
+            self._bytes -= sum(item.size_bytes for item in items)
+            self._settled += len(items)
+            if reason is None:
+                self._sent += len(items)
+            else:
+                self._dropped[reason] += len(items)
+            self._settled_something.notify_all()
+
+    def mark(self, *, truncated: bool, lossy: bool) -> None:
+        """Counts records that were cut or coerced."""
+        with self._lock:
+            self._truncated += truncated
+            self._lossy += lossy
+
+    def fail(self, error: str) -> None:
+        """Keeps the words of the last failure."""
+        with self._lock:
+            self._last_error = error
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleeps until the bell rings or `timeout_s` is over; at once while somebody waits for a flush."""
+        with self._lock:
+            if self._rings_now():
+                timeout_s = 0.0
+        self._hear(timeout_s)
+
+    def sleep(self, timeout_s: float) -> None:
+        """As `wait`, but the next `put` rings. For a thread that found nothing for a while."""
+        with self._lock:
+            if self._waiting or self._rings_now():
+                return
+            self._asleep = True
+        self._hear(timeout_s)
+        with self._lock:
+            self._asleep = False
+
+    def pause(self, timeout_s: float) -> None:
+        """Sleeps between two tries; a ring (a flush, a close) ends it, what waits does not."""
+        self._hear(timeout_s)
+
+    @property
+    def urgent(self) -> bool:
+        """Somebody waits for a flush or a full batch waits: do not wait for more."""
+        with self._lock:
+            return self._rings_now()
+
+    @property
+    def refusing(self) -> bool:
+        return self._refusing is not None
+
+    @property
+    def abandoned(self) -> bool:
+        return self._abandoned
+
+    def stats(self) -> ClientStats:
+        """The account as it is now."""
+        with self._lock:
+            return ClientStats(
+                logged=self._logged,
+                sampled_out=self._sampled_out,
+                sent=self._sent,
+                queued=self._records,
+                queued_bytes=self._bytes,
+                dropped=MappingProxyType(dict(self._dropped)),
+                truncated=self._truncated,
+                lossy=self._lossy,
+                last_error=self._last_error,
+            )
+
+    def _rings_now(self) -> bool:
+        return self._settled < self._flush_up_to or len(self._waiting) >= self._ring_at
+
+    def _hear(self, timeout_s: float) -> None:
+        try:
+            if timeout_s > 0:
+                self._bell.get(timeout=timeout_s)
+            while True:
+                self._bell.get_nowait()
+        except queue.Empty:
+            pass
+        with self._lock:
+            self._rung = False
