@@ -1,11 +1,10 @@
-"""Traces from a file of one JSON object a line, plain or gzip: what could be read, and what could not."""
+"""What a line of a file of traces can be: a trace with labels, another record, or something that could not be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from tracejudge.scores import Label
 from tracejudge_sdk.trace import Feedback, Trace, TracePart
@@ -13,13 +12,13 @@ from tracejudge_sdk.trace import Feedback, Trace, TracePart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimes:
-    """Event times for lines that carry none: `first` for line 1, then one `step` a line."""
+    """Event times for lines that carry none: `first` for line 1, then one `step` a line, blank lines included."""
 
     first: datetime
     step: timedelta
 
     def of_line(self, number: int) -> datetime:
-        """The event time of line `number`, counted from 1."""
+        """The event time of line `number`, counted from 1. Raises OverflowError beyond the calendar."""
         return self.first + (number - 1) * self.step
 
 
@@ -42,7 +41,11 @@ class RecordLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenLine:
-    """A line that could not be read: its bytes, a stable reason (as of RecordError) and the detail in words."""
+    """A line that could not be read: its bytes, a stable reason and the detail in words.
+
+    Reasons are those of RecordError, and `line_too_long` (then `raw` is its start) and `damaged_gzip` (the file ends
+    here; `raw` is empty).
+    """
 
     number: int
     raw: bytes
@@ -51,12 +54,9 @@ class BrokenLine:
 
 
 def event_times(first: datetime, step_s: float) -> EventTimes:
-    """Event times from `first`, aware, one every `step_s` seconds."""
+    """Event times from `first`, aware, one every `step_s` >= 0 seconds. Raises ValueError for anything else."""
+    if first.tzinfo is None or first.utcoffset() is None:
+        raise ValueError(f"first: {first.isoformat()} has no time zone: write it as 2026-01-31T12:00:00Z")
+    if not (math.isfinite(step_s) and 0.0 <= step_s <= 86_400.0 * 366):
+        raise ValueError(f"step_s: {step_s!r} is not from 0 to a year of seconds")
     return EventTimes(first=first, step=timedelta(seconds=step_s))
-
-
-def read_lines(
-    path: Path | str, *, app: str | None = None, event_time: EventTimes | None = None
-) -> Iterator[Line | RecordLine | BrokenLine]:
-    """What the lines of the file hold, in order, in constant memory."""
-    raise NotImplementedError
