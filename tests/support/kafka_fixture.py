@@ -6,15 +6,20 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.kafka_broker import EXISTING_BROKER, KafkaBroker, broker_or_reason
+if TYPE_CHECKING:
+    from tests.support.kafka_broker import KafkaBroker
 
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[KafkaBroker]:
     """A running broker; without one the test is skipped with the reason, or fails where CI=true."""
+    # Here, not at the top: every test session loads this plugin, few need the Kafka client.
+    from tests.support.kafka_broker import broker_or_reason
+
     broker = broker_or_reason()
     if isinstance(broker, str):
         if os.environ.get("CI", "").lower() in {"true", "1"}:
@@ -29,7 +34,7 @@ def kafka_broker() -> Iterator[KafkaBroker]:
 def restartable_kafka_broker(kafka_broker: KafkaBroker) -> Iterator[KafkaBroker]:
     """The session's broker where it may be stopped and killed; it runs again after the test."""
     if not kafka_broker.owned:
-        pytest.skip(f"the broker of {EXISTING_BROKER} may not be stopped")
+        pytest.skip("the broker of TRACEJUDGE_TEST_KAFKA may not be stopped")
     kafka_broker.start()
     yield kafka_broker
     kafka_broker.resume()
