@@ -1,23 +1,33 @@
 """Cheap facts about a trace that cost no model: what sampling may choose by and people may slice by.
 
-Work is bounded whatever the text: language and refusal look at the first `LANGUAGE_CHARS` and `REFUSAL_CHARS`
-characters, overlap at the first `OVERLAP_RESPONSE_CHARS` of the response and the first `OVERLAP_CONTEXT_CHARS` of the
-passages in their order. Lengths are exact.
+Work is bounded whatever the texts, so that a passage of megabytes costs what a page costs: language and refusal look at
+the first `LANGUAGE_CHARS` and `REFUSAL_CHARS` characters, overlap at the first `OVERLAP_RESPONSE_CHARS` of the response
+and the first `OVERLAP_CONTEXT_CHARS` of the passages in their order. Lengths and scores are exact.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from statistics import median
+from typing import Final
 
+from tracejudge.signals.language import guess_language
+from tracejudge.signals.lexical import lexical_overlap
+from tracejudge.signals.refusal import is_refusal
 from tracejudge_sdk.trace import Trace
+
+OVERLAP_RESPONSE_CHARS: Final = 4_000
+OVERLAP_CONTEXT_CHARS: Final = 16_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signals:
     """Facts of one trace. None and "" mean "nothing to say", never zero.
 
-    Lengths are in characters. `language` is a guess from scripts and stop words ("" when unsure), `refusal` a match in
-    a documented list of phrases; neither is a verdict.
+    Lengths are in characters. `language` is a guess at the response's, or where that says nothing the query's, language
+    ("" when unsure); `refusal` a match in a list of phrases; `lexical_overlap` the share of the response's words that
+    the passages hold: none of the three is a verdict. `has_context` is true when a passage has text to judge by.
     """
 
     query_chars: int = 0
@@ -40,9 +50,30 @@ class Signals:
 
 def compute_signals(trace: Trace) -> Signals:
     """The signals of `trace`. Pure; raises nothing on any text."""
+    response = trace.response or ""
+    passages = [node.text for node in trace.source_nodes if node.text and not node.text.isspace()]
+    scores = [node.score for node in trace.source_nodes if node.score is not None]
     return Signals(
         query_chars=len(trace.query),
-        response_chars=len(trace.response or ""),
+        response_chars=len(response),
         context_chars=sum(len(node.text or "") for node in trace.source_nodes),
         node_count=len(trace.source_nodes),
+        text_node_count=len(passages),
+        language=guess_language(response) or guess_language(trace.query),
+        refusal=is_refusal(response),
+        lexical_overlap=lexical_overlap(
+            response[:OVERLAP_RESPONSE_CHARS], list(_first_chars(passages, OVERLAP_CONTEXT_CHARS))
+        ),
+        retrieval_score_min=min(scores, default=None),
+        retrieval_score_median=median(scores) if scores else None,
+        retrieval_score_max=max(scores, default=None),
+        has_context=bool(passages),
     )
+
+
+def _first_chars(texts: list[str], limit: int) -> Iterator[str]:
+    for text in texts:
+        if limit <= 0:
+            return
+        yield text[:limit]
+        limit -= len(text)
