@@ -1,0 +1,177 @@
+"""The pipeline as a member of a real consumer group: rebalances, slow judges, kills; nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from tests.support.intakes import KafkaTestQueue, new_group
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.memory_store import MemoryStore
+from tests.support.running_pipeline import PATIENCE_S, Running, Stages, quick_limits
+from tests.support.scripted_panel import ScriptedPanel
+from tracejudge.sampling import SamplingPolicy
+from tracejudge.testing import make_trace
+from tracejudge_consumer.intake.kafka import KafkaIntake
+from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_sdk.codec import encode
+
+pytestmark = pytest.mark.kafka
+
+
+class Group:
+    """Pipelines of one group on one topic and one store."""
+
+    def __init__(self, queue: KafkaTestQueue, store: MemoryStore) -> None:
+        self.queue = queue
+        self.store = store
+        self.name = new_group()
+
+    def member(
+        self,
+        panel: ScriptedPanel,
+        *,
+        limits: dict[str, Any] | None = None,
+        options: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> tuple[KafkaIntake, Pipeline]:
+        intake = self.queue.reader(self.name, **(options or {}))
+        pipeline = Pipeline(
+            intake=intake,
+            store=self.store,
+            panel=panel,
+            policy=SamplingPolicy(),
+            limits=quick_limits(**(limits or {})),
+            **more,
+        )
+        return intake, pipeline
+
+    def committed(self) -> int:
+        """The sum over the partitions: as many records as are done."""
+        with KafkaAdminClient(bootstrap_servers=self.queue.bootstrap) as admin:
+            offsets = admin.list_group_offsets({self.name: [TopicPartition(self.queue.topic, n) for n in range(2)]})
+        return sum(max(0, one.offset) for one in offsets[self.name].values())
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def group(kafka_broker: KafkaBroker, kafka_topic: str, store: MemoryStore) -> Group:
+    return Group(KafkaTestQueue(kafka_broker.bootstrap, kafka_topic), store)
+
+
+def send(group: Group, numbers: range) -> None:
+    traces = [make_trace(number) for number in numbers]
+    group.queue.append([(trace.trace_id.encode(), encode(trace), ()) for trace in traces])
+
+
+class Seen:
+    """A checkpoint that wakes whoever waits for a condition."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+
+    def __call__(self, stage: str) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(condition, PATIENCE_S), "it did not come to it"
+
+
+def test_a_topic_is_read_to_its_end_and_all_of_it_committed(group: Group, store: MemoryStore) -> None:
+    send(group, range(101))
+    _, pipeline = group.member(ScriptedPanel())
+    report = pipeline.run(until_idle=True)
+    assert (report.records, report.scored, report.ended) == (101, 101, "idle")
+    assert group.committed() == 101
+    assert {row.source for row in store.traces.rows.values()} == {f"kafka:{group.queue.topic}"}
+
+
+def test_redelivery_makes_no_judge_call(group: Group, store: MemoryStore) -> None:
+    send(group, range(60))
+    panel = ScriptedPanel()
+    group.member(panel)[1].run(until_idle=True)
+    group.name = new_group()
+    report = group.member(panel)[1].run(until_idle=True)
+    assert (report.settled, report.asked, report.scored) == (60, 0, 0)
+    assert max(panel.asked.values()) == 1
+    assert len(store.scores.rows) == 60
+
+
+def test_b31_a_judge_slower_than_max_poll_interval_costs_no_membership(group: Group, store: MemoryStore) -> None:
+    """Everything is paused for longer than the interval, and a second consumer joins in the middle."""
+    send(group, range(40))
+    go, asked = threading.Event(), threading.Event()
+
+    def gate(task: object) -> threading.Event:
+        asked.set()
+        return go
+
+    options = {"max_poll_interval_ms": 3_000}
+    limits = {"max_in_flight_records": 10, "batch_records": 5}
+    slow, seen = ScriptedPanel(gate=gate), Seen()
+    intake, first = group.member(slow, limits=limits, options=options, checkpoint=seen)
+    second_intake, second = group.member(ScriptedPanel(), options=options, checkpoint=seen)
+    with Running(first) as one:
+        assert asked.wait(PATIENCE_S)
+        # Longer than the interval: a membership that polls would keep is lost without.
+        threading.Event().wait(3.5)
+        with Running(second) as two:
+            seen.wait_until(lambda: len(store.scores.rows) >= 15)
+            assert len(intake.assignment()) == len(second_intake.assignment()) == 1
+            go.set()
+            seen.wait_until(lambda: len(store.scores.rows) == 40)
+            two.stop()
+        report = one.stop()
+    assert intake.refused_commits == 0
+    assert group.committed() == 40
+    assert report.scored >= 10
+
+
+def test_partitions_given_away_are_committed_first_and_nothing_is_judged_twice(
+    group: Group, store: MemoryStore
+) -> None:
+    send(group, range(80))
+    panel, other_panel, seen = ScriptedPanel(), ScriptedPanel(), Seen()
+    # Commits on its own only at the end: what the second one does not read again was committed on revocation.
+    intake, first = group.member(panel, limits={"commit_interval_s": 3_600}, checkpoint=seen)
+    with Running(first) as one:
+        seen.wait_until(lambda: len(store.scores.rows) == 80)
+        assert group.committed() == 0
+        second_intake, second = group.member(other_panel, checkpoint=seen)
+        with Running(second) as two:
+            send(group, range(80, 120))
+            seen.wait_until(lambda: len(store.scores.rows) == 120 and len(second_intake.assignment()) == 1)
+            two_report = two.stop()
+        one.stop()
+    assert two_report.settled == 0, "nothing came a second time"
+    assert max((panel.asked + other_panel.asked).values()) == 1
+    assert group.committed() == 120
+    assert intake.refused_commits == 0
+
+
+def test_a_broker_that_is_away_is_waited_for(
+    restartable_kafka_broker: KafkaBroker, kafka_topic: str, store: MemoryStore
+) -> None:
+    group = Group(KafkaTestQueue(restartable_kafka_broker.bootstrap, kafka_topic), store)
+    send(group, range(30))
+    panel, seen = ScriptedPanel(), Stages()
+    _, pipeline = group.member(panel, checkpoint=seen)
+    with Running(pipeline) as running:
+        seen.wait_for("committed")
+        restartable_kafka_broker.restart(kill=True)
+        send(group, range(30, 60))
+        while len(store.scores.rows) < 60:
+            seen.wait_for("scores_stored", seen.seen["scores_stored"] + 1)
+        running.stop()
+    assert max(panel.asked.values()) == 1
+    assert group.committed() == 60
