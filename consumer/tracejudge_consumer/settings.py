@@ -61,6 +61,7 @@ class ConsumerSettings(_Section):
     max_in_flight_bytes: Annotated[int, Field(ge=1_000_000)] = 64_000_000
     commit_interval_s: Annotated[float, Field(gt=0)] = 1.0
     drain_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    max_dead_share: Annotated[float, Field(gt=0, le=1)] = 0.5
 
 
 class AlertLoopSettings(_Section):

@@ -110,6 +110,7 @@ def build_pipeline(
 ) -> Pipeline:
     """The consumer of the settings on an open store; its judges are registered there."""
     from tracejudge.judging import Panel
+    from tracejudge_consumer.dead_letter import DeadLetterLimit
     from tracejudge_consumer.limits import PipelineLimits
     from tracejudge_consumer.pipeline import Pipeline
 
@@ -130,6 +131,7 @@ def build_pipeline(
             commit_interval_s=consumer.commit_interval_s,
             drain_timeout_s=consumer.drain_timeout_s,
         ),
+        dead_letter_limit=DeadLetterLimit(max_share=consumer.max_dead_share),
         metrics=metrics,
         health=health,
         progress=progress or (lambda _: None),
