@@ -1,0 +1,41 @@
+"""The demo's settings file, complete, so that every command works on what the demo leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+MINIMUM: Final = 0.75
+"""Not chosen from the demo's stream: see DESIGN.md beside this file."""
+
+_TEXT: Final = """\
+# Written by `tracejudge demo`, which starts afresh in this folder each time.
+queue = "sqlite:///{folder}/queue.db"
+store = "chdb:///{folder}/store"
+
+[[judges]]
+name = "lexical"
+kind = "lexical"
+
+[sampling]
+rate = 1.0
+
+# Judged at half the rate of the rest: each of these answers stands for two.
+[[sampling.strata]]
+name = "government"
+when = {{ field = "category", is = "government" }}
+rate = 0.5
+
+[[rules]]
+name = "lexical-minimum"
+type = "minimum"
+judge = "lexical"
+minimum = {minimum}
+false_alarms = "1 per 30d"
+"""
+
+
+def demo_settings(folder: Path) -> str:
+    """The text of the settings for a demo in `folder`."""
+    text = str(folder).replace("\\", "\\\\").replace('"', '\\"')
+    return _TEXT.format(folder=text, minimum=MINIMUM)

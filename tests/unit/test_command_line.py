@@ -1,0 +1,113 @@
+"""The command line: help that imports nothing heavy, honest exit statuses, times as people write them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from tracejudge_consumer.cli import _COMMANDS, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
+from tracejudge_consumer.commands.init import settings_text
+from tracejudge_consumer.options import Moment, parse_span
+from tracejudge_consumer.rendering import bar, harmless, interval, money, one_line, percent, to_json
+
+HEAVY = ("llama_index", "clickhouse_connect", "chdb", "kafka", "aiohttp", "prometheus_client")
+
+
+def test_help_imports_no_heavy_library() -> None:
+    code = (
+        "import sys; from tracejudge_consumer.cli import run; status = run(['--help']); "
+        f"print([name for name in {HEAVY!r} if name in sys.modules]); sys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize("name", sorted(_COMMANDS))
+def test_every_command_has_help_that_teaches(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == EXIT_DONE
+    shown = capsys.readouterr().out
+    assert "Usage: tracejudge" in shown
+    assert "Examples:" in shown or name == "config"
+
+
+def test_a_wrong_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rates", "--no-such-option"]) == EXIT_USAGE
+    assert "--no-such-option" in capsys.readouterr().err
+
+
+def test_a_missing_settings_file_names_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["rates"]) == EXIT_USAGE
+    assert "tracejudge init" in capsys.readouterr().err
+
+
+def test_init_writes_settings_that_pass_the_check_and_does_not_overwrite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init"]) == EXIT_DONE
+    assert run(["config", "check"]) == EXIT_DONE
+    assert "lexical (heuristic)" in capsys.readouterr().out
+    assert run(["init"]) == EXIT_FAILED
+    assert "--force" in capsys.readouterr().err
+
+
+def test_a_url_with_quotes_survives_in_the_settings() -> None:
+    text = settings_text(queue='sqlite:///a"b\\c', store="chdb:///x")
+    assert 'queue = "sqlite:///a\\"b\\\\c"' in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("90s", timedelta(seconds=90)),
+        ("15m", timedelta(minutes=15)),
+        ("1.5h", timedelta(minutes=90)),
+        ("2w", timedelta(days=14)),
+    ],
+)
+def test_spans_are_read(text: str, expected: timedelta) -> None:
+    assert parse_span(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0h", "-1h", "1", "h", "1y", "1h30"])
+def test_what_is_no_span_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="length of time"):
+        parse_span(text)
+
+
+def test_moments_need_a_zone() -> None:
+    read = Moment().convert("2026-01-31T12:00:00Z", None, None)
+    assert read == datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
+    with pytest.raises(Exception, match="time zone"):
+        Moment().convert("2026-01-31T12:00:00", None, None)
+
+
+def test_hostile_text_cannot_steer_the_terminal() -> None:
+    text = "\x1b[2Jred\x07 \u202egnp.exe\u200b\x9b31m"
+    shown = harmless(text)
+    assert not any(character in shown for character in "\x1b\x07\u202e\u200b\x9b")
+    assert "red" in shown
+    assert one_line("a\n\r\tb", limit=10) == "a b"
+    assert one_line("x" * 200, limit=10) == "x" * 9 + "…"
+
+
+def test_no_data_is_not_shown_as_zero() -> None:
+    assert percent(None) == "–"
+    assert interval(None, None) == "–"
+    assert money(None) == "price unknown"
+    assert bar(None) == ""
+    assert percent(0.9512) == "95.1 %"
+    assert bar(0.5, width=4) == "██"
+
+
+def test_json_refuses_nan_and_writes_instants_in_utc() -> None:
+    assert to_json({"at": datetime(2026, 1, 1, tzinfo=timezone.utc)}) == '{"at": "2026-01-01T00:00:00.000Z"}'
+    with pytest.raises(ValueError, match="JSON compliant"):
+        to_json(float("nan"))

@@ -1,0 +1,111 @@
+"""Settings: all faults at once, the environment before the file, every key documented, no secret shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tracejudge.errors import SettingsError
+from tracejudge_consumer.settings import Settings, load_settings, read_toml, without_password
+
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "settings.example.toml"
+MINIMAL = 'queue = "sqlite:///queue.db"\nstore = "chdb:///store"\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "tracejudge.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_minimal_file_has_the_free_judge(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, MINIMAL))
+    assert [spec.name for spec in settings.judges] == ["lexical"]
+
+
+def test_the_environment_wins_and_reaches_nested_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACEJUDGE_QUEUE", "kafka://broker:9092/answers")
+    monkeypatch.setenv("TRACEJUDGE_CONSUMER__GROUP", "blue")
+    settings = load_settings(write(tmp_path, MINIMAL + "[consumer]\nbatch_records = 7\n"))
+    assert settings.queue == "kafka://broker:9092/answers"
+    assert (settings.consumer.group, settings.consumer.batch_records) == ("blue", 7)
+
+
+def test_all_faults_are_said_at_once(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        'queue = "redis://x"\nstore = "mysql://x"\nqeue = 1\n[consumer]\nbatch_records = 0\n[[rules]]\nname = "r"\n'
+        'judge = "lexical"\nminimum = 1.5\n',
+    )
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path)
+    faults = "\n".join(caught.value.faults)
+    for key in ("queue:", "store:", "qeue:", "consumer.batch_records:", "rules[0].minimum:"):
+        assert key in faults
+    assert len(caught.value.faults) == 5
+
+
+def test_names_that_do_not_fit_together_are_faults(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        MINIMAL + '[[rules]]\nname = "r"\njudge = "faithfulness"\nminimum = 0.9\n[sampling.judges]\nnobody = 0.5\n',
+    )
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path)
+    assert any("'faithfulness'" in fault for fault in caught.value.faults)
+    assert any("'nobody'" in fault for fault in caught.value.faults)
+
+
+def test_a_judge_that_costs_money_needs_a_cap(tmp_path: Path) -> None:
+    judge = '[[judges]]\nname = "f"\nkind = "faithfulness"\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m"\n'
+    path = write(tmp_path, MINIMAL + judge)
+    with pytest.raises(SettingsError, match=r"max_calls_per_h.*max_usd_per_day.*estimate"):
+        load_settings(path)
+    assert load_settings(path, require_caps=False).judges[0].name == "f"
+    assert load_settings(write(tmp_path, MINIMAL + judge + "max_calls_per_h = 10\n")).judges[0].max_calls_per_h == 10
+
+
+def test_what_is_not_toml_says_where(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="line 1"):
+        load_settings(write(tmp_path, "queue = \n"))
+
+
+def test_passwords_are_not_shown() -> None:
+    assert without_password("clickhouse://me:s3cr3t@host:8123/db") == "clickhouse://me:***@host:8123/db"
+    assert without_password("chdb:///store") == "chdb:///store"
+
+
+def test_the_example_file_can_be_used_as_it_is() -> None:
+    settings = load_settings(EXAMPLE)
+    assert settings.queue.startswith("kafka://")
+
+
+def _fields(model: type[BaseModel]) -> set[str]:
+    names = set()
+    for name, field in model.model_fields.items():
+        names.add(field.alias or name)
+        kinds: list[Any] = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                names |= _fields(kind)
+    return names
+
+
+def test_every_setting_stands_in_the_example_file() -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    missing = [name for name in sorted(_fields(Settings)) if name not in text]
+    assert not missing
+
+
+def test_the_commented_keys_of_the_example_are_real_settings() -> None:
+    values = read_toml(EXAMPLE)
+    known = _fields(Settings) | {"field", "is", "any", "all"}
+    for line in EXAMPLE.read_text(encoding="utf-8").splitlines():
+        key, separator, _ = line.removeprefix("#").strip().partition(" = ")
+        commented = line.startswith("# ") and separator and key.isidentifier() and key.islower()
+        if commented and not key.startswith(("security_", "sasl_", "ssl_", "faithfulness")):
+            assert key in known, line
+    assert values["store"]
