@@ -38,6 +38,13 @@ class GuardedProcess:
         """None while it runs."""
         return self._process.poll()
 
+    def wait(self, timeout_s: float) -> int | None:
+        """Its exit status (minus the signal where one ended it), or None when it still runs after `timeout_s`."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
     def stop(self, timeout_s: float) -> bool:
         """Ask it to end, and kill it after `timeout_s`; True when it ended by itself."""
         self._signal(signal.SIGCONT)  # a paused process would not hear the request
