@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tracejudge.clock import SystemClock
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec
+from tracejudge.sampling import SamplingPolicy
 from tracejudge.store import Adoption, RegisteredJudge, Store, open_store
 from tracejudge_consumer.settings import Settings
 from tracejudge_sdk.transports import KafkaQueue, SqliteQueue, Transport, parse_queue_url, transport_for
@@ -121,7 +122,7 @@ def build_pipeline(
         intake=build_intake(settings),
         store=store,
         panel=Panel(settings.judges, clock=clock, spend=store.calls),
-        policy=settings.sampling,
+        policy=sampling_policy(settings),
         clock=clock,
         limits=PipelineLimits(
             max_in_flight_records=consumer.max_in_flight_records,
@@ -136,6 +137,11 @@ def build_pipeline(
         health=health,
         progress=progress or (lambda _: None),
     )
+
+
+def sampling_policy(settings: Settings) -> SamplingPolicy:
+    """The policy in force: a judge that calls no model sees everything, unless the settings name it."""
+    return settings.sampling.with_full_rate(spec.name for spec in settings.judges if not spec.calls_model)
 
 
 def register_judges(specs: Collection[JudgeSpec], store: Store) -> None:

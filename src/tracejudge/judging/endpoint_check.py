@@ -1,73 +1,80 @@
-"""Whether a judge's model answers at all, by one real call on a known case."""
+"""Whether a judge's endpoint can be reached and knows its key and model, without buying a verdict."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from tracejudge.errors import SettingsError
-from tracejudge.judging.client import Message
-from tracejudge.judging.failures import CallTimeout, diagnose
-from tracejudge.judging.meter import within
-from tracejudge.judging.prompts import read_prompt
-from tracejudge.judging.prompts.fence import fence, new_code
+import aiohttp
+
+from tracejudge.judging.failures import scrub
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.verdict import Unreadable, parse_verdict
+
+_TIMEOUT_S: Final = 10.0
+_MAX_BYTES: Final = 4_000_000
 
 
-class EndpointCheck(NamedTuple):
-    """What came of the call, and what to do about it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointCheck:
+    """What was found. "note": it could not be told without paying for a call."""
 
-    status: Literal["ok", "FAIL"]
+    status: Literal["ok", "FAIL", "note"]
     detail: str
     fix: str = ""
 
 
-_FIXES: Final[Mapping[str, str]] = {
-    "bad_key": "put a valid key into the environment variable that api_key_env names",
-    "forbidden": "the key is not allowed this model: use another key or model",
-    "no_quota": "add credit at the provider, or name another model",
-    "unknown_model": "mend model and base_url (base_url usually ends in /v1)",
-    "bad_settings": "remove the parameter named, or set temperature and max_tokens as this model wants them",
-    "timeout": "raise timeout_s, or use a faster model",
-    "connection": "check base_url, proxy and firewall",
-    "rate_limited": "lower concurrency, or ask the provider for a higher limit",
-}
-
-
 async def check_endpoint(spec: JudgeSpec, *, environ: Mapping[str, str] = os.environ) -> EndpointCheck:
-    """Asks the model about one supported statement. Costs one call, which no budget counts; raises nothing."""
-    from tracejudge.judging.registry import make_completer
-
-    try:
-        completer = make_completer(spec, environ=environ)
-    except SettingsError as error:
-        return EndpointCheck("FAIL", "; ".join(error.faults), "mend the judge's settings")
-    code = new_code([])
-    texts = [
-        fence("QUESTION", "When does the shop open?", code),
-        fence("PASSAGE 1", "The shop opens at nine.", code),
-        fence("RESPONSE", "It opens at nine.", code),
-    ]
-    messages = [
-        Message("system", read_prompt("system").replace("{code}", code)),
-        Message("user", "Task: is the RESPONSE supported by the PASSAGES?\n\n" + "\n\n".join(texts)),
-    ]
-    try:
-        reply = await within(completer.complete(messages), spec.timeout_s)
-    except Exception as error:  # noqa: BLE001 - whatever a client raises is the finding
-        found = diagnose(error)
-        status = "timeout" if isinstance(error, CallTimeout) else found.status
-        return EndpointCheck("FAIL", found.detail, _FIXES.get(status, "see the endpoint's own log"))
-    finally:
-        await completer.close()
-    verdict = parse_verdict(reply.text)
-    if isinstance(verdict, Unreadable):
+    """Asks the endpoint for its list of models, which costs nothing. Raises nothing for what the endpoint does."""
+    if spec.api_key_env is not None and not environ.get(spec.api_key_env):
         return EndpointCheck(
-            "FAIL",
-            f"answers, but not in a shape that can be read ({verdict.detail})",
-            "use a model that follows instructions; see the reply with a raised max_tokens",
+            status="FAIL",
+            detail=f"the variable {spec.api_key_env} is not set",
+            fix=f"export {spec.api_key_env}=... where the consumer runs",
         )
-    answer = "YES" if verdict.yes else "NO"
-    return EndpointCheck("ok", f"{reply.model or spec.model_name} answers ({answer} on a supported statement)")
+    if spec.base_url is None:
+        return EndpointCheck(status="note", detail=f"{spec.llm or spec.kind}: reached by its own class, not tried")
+    key = environ.get(spec.api_key_env or "", "")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S), trust_env=True) as session,
+            session.get(f"{spec.base_url}/models", headers=headers) as response,
+        ):
+            status, body = response.status, await response.content.read(_MAX_BYTES)
+    except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+        return EndpointCheck(
+            status="FAIL",
+            detail=scrub(f"{spec.base_url}: {type(error).__name__}: {error}", secret=key),
+            fix="start the endpoint, correct base_url, or look at proxies (HTTPS_PROXY, NO_PROXY)",
+        )
+    return _read(spec, status, body)
+
+
+def _read(spec: JudgeSpec, status: int, body: bytes) -> EndpointCheck:
+    if status in (401, 403):
+        return EndpointCheck(
+            status="FAIL",
+            detail=f"{spec.base_url}: refused the key (HTTP {status})",
+            fix=f"put a valid key into {spec.api_key_env}"
+            if spec.api_key_env
+            else "name the key's variable: api_key_env",
+        )
+    if status >= 500:
+        return EndpointCheck(status="FAIL", detail=f"{spec.base_url}: HTTP {status}", fix="the provider's fault: wait")
+    try:
+        names = {str(model["id"]) for model in json.loads(body)["data"]} if status == 200 else None
+    except (ValueError, LookupError, TypeError):
+        names = None
+    if names is None:
+        # Some gateways serve completions only.
+        return EndpointCheck(status="note", detail=f"{spec.base_url}: answers, but lists no models (HTTP {status})")
+    if spec.model not in names:
+        known = ", ".join(sorted(names)[:5])
+        return EndpointCheck(
+            status="FAIL", detail=f"{spec.base_url}: has no model {spec.model!r}", fix=f"choose one of {known} ..."
+        )
+    return EndpointCheck(status="ok", detail=f"{spec.base_url}: answers and has {spec.model!r}")
