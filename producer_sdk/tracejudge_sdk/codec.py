@@ -11,7 +11,7 @@ import json
 import reprlib
 from typing import Any, Final, NamedTuple, NoReturn
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from tracejudge_sdk import cutting
 from tracejudge_sdk.errors import RecordError
@@ -105,16 +105,9 @@ def from_object(value: Any) -> Record:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a record, for producers in other languages; published as schema/record.v1.json."""
-    schema = TypeAdapter(Record).json_schema(mode="validation", ref_template="#/$defs/{model}")
-    for model in _KINDS.values():
-        # They have defaults in Python and must be said on the wire.
-        required = schema["$defs"][model.__name__]["required"]
-        schema["$defs"][model.__name__]["required"] = ["schema_version", "kind", *required]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"tracejudge record, schema_version {SCHEMA_VERSION}",
-        **schema,
-    }
+    from tracejudge_sdk.schema.build import record_schema  # not needed to log or to read
+
+    return record_schema()
 
 
 def _check_version(value: dict[str, Any]) -> None:

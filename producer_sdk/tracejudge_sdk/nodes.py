@@ -30,6 +30,9 @@ from typing import Any, Final, NamedTuple
 from tracejudge_sdk.json_values import coerce_json, safe_repr
 from tracejudge_sdk.trace import SourceNode
 
+MAX_NODES: Final = 1000
+"""Nodes of one trace; an iterator without end must not hold up the service."""
+
 _NODE_BYTES: Final = 400  # what a node costs in memory beside its texts
 _ENTRY_BYTES: Final = 100  # an entry of its metadata
 _PLAIN_VALUES: Final = (str, int, bool, type(None))
@@ -56,21 +59,33 @@ class Nodes(NamedTuple):
 
 
 def snapshot_nodes(items: Any) -> Nodes:
-    """Snapshots of the source nodes of one trace. Never raises: an item that cannot be read is rule 8."""
+    """Snapshots of the source nodes of one trace, the first 1000 of them. Never raises: see rule 8."""
     if items is None:
         return Nodes((), 0, False)
-    if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
-        items, lossy = (items,), True  # one node given without its list
-    else:
-        lossy = False
+    lossy = False
+    if not isinstance(items, (list, tuple)) and _is_one_node(items):
+        items, lossy = (items,), True
     nodes: list[NodeSnapshot] = []
     size = 0
-    for item in items:
-        node, node_lossy = _node(item)
-        lossy = lossy or node_lossy
-        nodes.append(node)
-        size += _size(node)
+    try:
+        for item in items:
+            if len(nodes) == MAX_NODES:
+                lossy = True
+                break
+            node, node_lossy = _node(item)
+            lossy = lossy or node_lossy
+            nodes.append(node)
+            size += _size(node)
+    except Exception:  # noqa: BLE001 - a foreign iterator may raise anything; what came before stays
+        lossy = True
     return Nodes(tuple(nodes), size, lossy)
+
+
+def _is_one_node(items: Any) -> bool:
+    # A pydantic model, such as LlamaIndex's nodes are, can be iterated over: its fields would come.
+    if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
+        return True
+    return any(hasattr(items, name) for name in ("node", "text", "page_content", "model_fields"))
 
 
 def _node(item: Any) -> tuple[NodeSnapshot, bool]:
