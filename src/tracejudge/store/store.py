@@ -1,194 +1,122 @@
-# mypy: disable-error-code="empty-body"
 """The store as one object: its tables are attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
+from typing import NamedTuple
 
-from tracejudge.alerts.event import AlertEvent
-from tracejudge.scores import (
-    LIVE_RUN,
-    DeadLetter,
-    JudgeCall,
-    Label,
-    LedgerRow,
-    Score,
-    Spend,
-    TraceKey,
-)
-from tracejudge.store.rows import (
-    Adoption,
-    AlertSnapshot,
-    BucketRow,
-    CostRow,
-    Cursor,
-    Inserted,
-    Known,
-    Lease,
-    LedgerLine,
-    OutboxItem,
-    Pair,
-    RateQuery,
-    RegisteredJudge,
-    RunManifest,
-    SamplingEpoch,
-    ScoreFilter,
-    StoredFeedback,
-    StoredPart,
-    StoredTrace,
-    TraceFilter,
-    UserAction,
-)
+from tracejudge.scores import LIVE_RUN, TraceKey
+from tracejudge.store import migrate
+from tracejudge.store.alerting import AlertEvents, AlertSnapshots, Outbox, UserActions
+from tracejudge.store.calls import Calls
+from tracejudge.store.connection import Connection, Row
+from tracejudge.store.dead_letters import DeadLetters
+from tracejudge.store.feedback import FeedbackTable
+from tracejudge.store.judges import Judges
+from tracejudge.store.labels import Labels
+from tracejudge.store.leases import Leases
+from tracejudge.store.ledger import Ledger
+from tracejudge.store.minutes import Minutes
+from tracejudge.store.parts import Parts
+from tracejudge.store.rows import Known
+from tracejudge.store.runs import Runs
+from tracejudge.store.sampling_epochs import SamplingEpochs
+from tracejudge.store.scores import Scores
+from tracejudge.store.trace_index import TraceIndex
+from tracejudge.store.traces import Traces
+from tracejudge.store.values import from_microseconds
 
 
-class TracesTable:
-    def insert(self, traces: Sequence[StoredTrace]) -> Inserted: ...
-    def get(self, trace_id: str, *, environment: str | None = None, app: str | None = None) -> list[StoredTrace]: ...
-    def stream(self, where: TraceFilter, *, batch: int = 500) -> Iterator[list[StoredTrace]]: ...
-    def count(self, where: TraceFilter) -> int: ...
+class TableSize(NamedTuple):
+    """Rows (duplicates not yet merged away included) and bytes on disk."""
 
-
-class ScoresTable:
-    def insert(self, scores: Sequence[Score]) -> Inserted: ...
-    def since(self, cursor: Cursor | None, *, until: datetime, limit: int) -> list[Score]: ...
-    def buckets(self, query: RateQuery) -> list[BucketRow]: ...
-    def of_trace(self, trace_id: str, *, environment: str | None = None, app: str | None = None) -> list[Score]: ...
-    def worst(self, where: ScoreFilter, *, limit: int) -> list[Score]: ...
-    def stream(self, where: ScoreFilter, *, batch: int = 5000) -> Iterator[list[Score]]: ...
-    def count(self, where: ScoreFilter) -> int: ...
-    def pairs(
-        self,
-        run_a: str,
-        run_b: str,
-        *,
-        judge_a: str,
-        judge_b: str,
-        where: TraceFilter | None = None,
-    ) -> Iterator[Pair]: ...
-
-
-class LedgerTable:
-    def insert(self, rows: Sequence[LedgerRow]) -> Inserted: ...
-    def of_trace(self, trace_id: str, *, environment: str | None = None, app: str | None = None) -> list[LedgerRow]: ...
-    def equation(
-        self, since: datetime, until: datetime, *, run_id: str = LIVE_RUN, hourly: bool = False
-    ) -> list[LedgerLine]: ...
-    def undecided(self, *, judge: str | None = None, limit: int = 1000) -> list[LedgerRow]: ...
-
-
-class LabelsTable:
-    def insert(self, labels: Sequence[Label]) -> Inserted: ...
-    def of_trace(self, trace_id: str, *, environment: str | None = None, app: str | None = None) -> list[Label]: ...
-    def all(self, *, criterion: str | None = None) -> Iterator[Label]: ...
-
-
-class FeedbackTable:
-    def insert(self, rows: Sequence[StoredFeedback]) -> Inserted: ...
-    def of_trace(self, trace_id: str) -> list[StoredFeedback]: ...
-
-
-class PartsTable:
-    def insert(self, rows: Sequence[StoredPart]) -> Inserted: ...
-    def of(self, keys: Sequence[TraceKey]) -> dict[TraceKey, list[StoredPart]]: ...
-    def older_than(self, instant: datetime, *, limit: int = 1000) -> list[TraceKey]: ...
-
-
-class DeadLettersTable:
-    def insert(self, rows: Sequence[DeadLetter]) -> Inserted: ...
-    def all(
-        self, *, since: datetime | None = None, until: datetime | None = None, limit: int = 1000
-    ) -> list[DeadLetter]: ...
-    def counts(self, since: datetime, until: datetime) -> dict[str, int]: ...
-
-
-class CallsTable:
-    def insert(self, calls: Sequence[JudgeCall]) -> Inserted: ...
-    def spent(self, judge_name: str, since: datetime) -> Spend: ...
-    def cost(self, since: datetime, until: datetime | None = None) -> list[CostRow]: ...
-
-
-class RunsTable:
-    def save(self, run: RunManifest) -> None: ...
-    def get(self, run_id: str) -> RunManifest | None: ...
-    def all(self) -> list[RunManifest]: ...
-
-
-class JudgesTable:
-    def register(self, judges: Sequence[RegisteredJudge]) -> None: ...
-    def all(self) -> list[RegisteredJudge]: ...
-    def adopt(self, adoption: Adoption) -> None: ...
-    def adoptions(self, judge_name: str | None = None) -> list[Adoption]: ...
-
-
-class AlertEventsTable:
-    def insert(self, events: Iterable[AlertEvent]) -> Inserted: ...
-    def all(self, *, since: datetime | None = None, limit: int = 1000) -> list[AlertEvent]: ...
-
-
-class AlertSnapshotsTable:
-    def save(self, snapshot: AlertSnapshot) -> None: ...
-    def load(self, name: str) -> AlertSnapshot | None: ...
-
-
-class OutboxTable:
-    def put(self, items: Sequence[OutboxItem]) -> None: ...
-    def pending(self, *, limit: int = 1000) -> list[OutboxItem]: ...
-
-
-class UserActionsTable:
-    def insert(self, actions: Sequence[UserAction]) -> None: ...
-    def all(self, *, since: datetime | None = None) -> list[UserAction]: ...
-
-
-class LeasesTable:
-    def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None: ...
-    def renew(self, lease: Lease, ttl_s: float) -> Lease | None: ...
-    def release(self, lease: Lease) -> None: ...
-    def current(self, name: str) -> Lease | None: ...
-
-
-class MinutesTable:
-    def recompute(self, minutes: Sequence[datetime]) -> int: ...
-    def buckets(self, query: RateQuery) -> list[BucketRow]: ...
-
-
-class SamplingEpochsTable:
-    def insert(self, epoch: SamplingEpoch) -> None: ...
-    def all(self) -> list[SamplingEpoch]: ...
+    rows: int
+    bytes: int
 
 
 class Store:
-    """Thread-safe; reconnects, and takes over the embedded engine when its owner has gone. Close it."""
+    """Everything that is kept. Thread-safe; finds its server again, and takes over the embedded engine when its owner
+    has gone. Close it, or use it as a context manager.
 
-    traces: TracesTable
-    scores: ScoresTable
-    ledger: LedgerTable
-    labels: LabelsTable
-    feedback: FeedbackTable
-    parts: PartsTable
-    dead_letters: DeadLettersTable
-    calls: CallsTable
-    runs: RunsTable
-    judges: JudgesTable
-    alert_events: AlertEventsTable
-    alert_snapshots: AlertSnapshotsTable
-    outbox: OutboxTable
-    user_actions: UserActionsTable
-    leases: LeasesTable
-    minutes: MinutesTable
-    sampling_epochs: SamplingEpochsTable
+    Every insert may be repeated, in any split. Methods raise StoreUnavailable when nobody answers within the time to
+    settle, and StoreError for what the store refuses.
+    """
 
-    def lookup(self, keys: Sequence[TraceKey], *, run_id: str = LIVE_RUN) -> dict[TraceKey, Known]: ...
-    def migrate(self) -> list[str]: ...
-    def ddl(self) -> str: ...
-    def check_schema(self) -> None: ...
-    def now(self) -> datetime: ...
-    def version(self) -> str: ...
-    def sizes(self) -> Mapping[str, tuple[int, int]]: ...
-    def close(self) -> None: ...
-    def __enter__(self) -> Store: ...
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._index = TraceIndex(connection)
+        self.dead_letters = DeadLetters(connection)
+        rejects = self.dead_letters.reject
+        self.judges = Judges(connection, rejects)
+        self.minutes = Minutes(connection, self.judges)
+        self.traces = Traces(connection, rejects, self._index)
+        self.scores = Scores(connection, rejects, self.judges, self.minutes)
+        self.ledger = Ledger(connection, rejects)
+        self.labels = Labels(connection, rejects)
+        self.feedback = FeedbackTable(connection, rejects)
+        self.parts = Parts(connection, rejects)
+        self.calls = Calls(connection, rejects)
+        self.runs = Runs(connection, rejects)
+        self.alert_events = AlertEvents(connection, rejects)
+        self.alert_snapshots = AlertSnapshots(connection, rejects)
+        self.outbox = Outbox(connection, rejects)
+        self.user_actions = UserActions(connection, rejects)
+        self.sampling_epochs = SamplingEpochs(connection, rejects)
+        self.leases = Leases(connection)
+
+    def lookup(self, keys: Sequence[TraceKey], *, run_id: str = LIVE_RUN) -> dict[TraceKey, Known]:
+        """What is known of these traces, before anything else is done for them; unknown ones are absent.
+
+        Two statements, whatever the number of keys.
+        """
+        return self.scores.lookup(self._index.find(keys), run_id)
+
+    def migrate(self) -> list[str]:
+        """Brings the schema up to date; safe to repeat, and in several processes at once. Returns what was applied."""
+        return migrate.migrate(self._connection)
+
+    def ddl(self) -> str:
+        """The statements behind `migrate`, to be read or run by hand."""
+        return migrate.ddl(self._connection.target.database)
+
+    def check_schema(self) -> None:
+        """Raises SchemaTooNew, or StoreError when the schema is older than this release."""
+        migrate.check_schema(self._connection)
+
+    def now(self) -> datetime:
+        """The store's clock."""
+        return from_microseconds(self._connection.query("SELECT now64(6)")[0][0])
+
+    def version(self) -> str:
+        """The engine's version."""
+        return str(self._connection.query("SELECT version()")[0][0])
+
+    def sizes(self) -> Mapping[str, TableSize]:
+        """Rows and bytes on disk of each table."""
+        rows = self._connection.query(
+            "SELECT table, sum(rows), sum(bytes_on_disk) FROM system.parts "
+            "WHERE active AND database = currentDatabase() GROUP BY table ORDER BY table"
+        )
+        return {row[0]: TableSize(int(row[1]), int(row[2])) for row in rows}
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
+        """Rows of any SELECT, for tools and tests; values are bound as `{name:Type}`, instants come as integers."""
+        return self._connection.query(sql, parameters)
+
+    def optimize(self, table: str) -> None:
+        """Merges a table's parts now. For tests and after large deletions; readers give the same answers before."""
+        self._connection.command(f"OPTIMIZE TABLE `{table}` FINAL")
+
+    def close(self) -> None:
+        """Ends the connection. Where this process owned the embedded engine, another one may take over now."""
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        self.close()

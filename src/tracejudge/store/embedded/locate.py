@@ -25,7 +25,7 @@ _PING_TIMEOUT_S: Final = 3.0
 @dataclass(slots=True)
 class _Owned:
     owner: Owner
-    users: int
+    users: set[int]  # ids of the objects that use it
 
 
 _owned: dict[Path, _Owned] = {}
@@ -41,12 +41,12 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def locate(directory: Path, *, timeout_s: float = START_TIMEOUT_S, already: bool = False) -> Endpoint:
+def locate(directory: Path, *, user: object, timeout_s: float = START_TIMEOUT_S) -> Endpoint:
     """The endpoint that serves `directory`; this process becomes its owner when nobody is.
 
-    Each call counts one user of an owner in this process, undone by `release`; `already` says that the caller was
-    counted before. Raises EmbeddedStoreLocked when the holder of the directory does not answer within `timeout_s`, and
-    StoreError when this process cannot hold a second directory.
+    An owner in this process runs until every `user` it was located for has called `release`. Raises EmbeddedStoreLocked
+    when the directory's holder does not answer within `timeout_s`, and StoreError when this process already holds
+    another directory.
     """
     directory = prepare(directory)
     deadline = time.monotonic() + timeout_s
@@ -54,12 +54,14 @@ def locate(directory: Path, *, timeout_s: float = START_TIMEOUT_S, already: bool
     while True:
         with _lock:
             owned = _owned.get(directory)
+            if owned is not None and not owned.owner.alive:
+                del _owned[directory]
+                owned = None
+            if owned is None:
+                owned = _become_owner(directory)
             if owned is not None:
-                owned.users += not already
+                owned.users.add(id(user))
                 return owned.owner.endpoint
-            endpoint = _become_owner(directory)
-            if endpoint is not None:
-                return endpoint
         endpoint = published(directory)
         detail = "it has not said yet where it serves"
         if endpoint is not None:
@@ -77,21 +79,22 @@ def locate(directory: Path, *, timeout_s: float = START_TIMEOUT_S, already: bool
         pause_s = min(pause_s * 2, 0.25)
 
 
-def release(directory: Path) -> None:
-    """One user less of this process's owner; the last one stops it, and another process may take over."""
+def release(directory: Path, *, user: object) -> None:
+    """`user` is done. The last one stops this process's owner, and another process may take over."""
+    directory = directory.resolve()
     with _lock:
-        owned = _owned.get(directory.resolve())
+        owned = _owned.get(directory)
         if owned is None:
             return
-        owned.users -= 1
-        if owned.users > 0:
+        owned.users.discard(id(user))
+        if owned.users:
             return
-        del _owned[directory.resolve()]
+        del _owned[directory]
         # Inside the lock: a thread that opens the directory now must find it free.
         owned.owner.stop()
 
 
-def _become_owner(directory: Path) -> Endpoint | None:
+def _become_owner(directory: Path) -> _Owned | None:
     lock = DirectoryLock.try_acquire(directory)
     if lock is None:
         return None
@@ -109,9 +112,9 @@ def _become_owner(directory: Path) -> Endpoint | None:
             "start workers with the 'spawn' method"
         )
     owner = Owner(directory, lock)
-    endpoint = owner.start()
-    _owned[directory] = _Owned(owner, users=1)
-    return endpoint
+    owner.start()
+    owned = _owned[directory] = _Owned(owner, users=set())
+    return owned
 
 
 def _answers(endpoint: Endpoint) -> bool:

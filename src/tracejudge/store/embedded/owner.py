@@ -28,6 +28,11 @@ class Owner:
         self._thread = threading.Thread(target=self._run, name="tracejudge-store-owner", daemon=True)
         self.endpoint: Endpoint
 
+    @property
+    def alive(self) -> bool:
+        """False once its thread has ended."""
+        return self._thread.is_alive()
+
     def start(self) -> Endpoint:
         """Opens the engine, serves, publishes. Raises what opening raised, the lock being released then."""
         withdraw(self._directory)  # of an owner that was killed: nobody must take it for this one

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 
 from tracejudge.store.embedded import compression
 from tracejudge.store.embedded.engine import Engine, EngineError, Statement, Summary
@@ -227,8 +227,9 @@ class EmbeddedServer:
             raise EngineError("Code: 48. DB::Exception: native block compression over HTTP. (NOT_IMPLEMENTED)", code=48)
         body = b""
         if request.content_type == "multipart/form-data":
-            async for part in await request.multipart():
-                if not hasattr(part, "filename") or part.filename is not None:
+            form = await request.multipart()
+            while (part := await form.next()) is not None:
+                if not isinstance(part, BodyPartReader) or part.filename is not None:
                     raise EngineError("Code: 48. DB::Exception: external data. (NOT_IMPLEMENTED)", code=48)
                 fields[part.name or ""] = (await part.read(decode=True)).decode()
         elif request.can_read_body:

@@ -1,6 +1,6 @@
-"""Just enough of ClickHouse's grammar to split an INSERT from the data that follows it, and to find a FORMAT clause.
+"""Just enough of ClickHouse's grammar to split an INSERT from its data and to find a FORMAT clause.
 
-A lexer that skips comments, quoted texts and parentheses; regular expressions over raw SQL would be fooled by all three.
+A lexer that skips comments, quoted texts and parentheses: regular expressions over raw SQL are fooled by all three.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def first_word(sql: bytes) -> str:
 
 
 def split_insert(sql: bytes) -> InsertHead | None:
-    """The head of an `INSERT INTO ... FORMAT X <data>`; None for every other statement, INSERT ... SELECT among them."""
+    """The head of an `INSERT INTO ... FORMAT X <data>`; None for every other statement (INSERT ... SELECT too)."""
     tokens = _top_level(sql, stop=_INSERT_HEAD_BYTES)
     if next(tokens, Token(b"", 0, 0)).text.upper() != b"INSERT":
         return None

@@ -1,0 +1,244 @@
+"""What the alert loop keeps: its events, its snapshots, what people did about them, and notifications to deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from tracejudge.alerts.event import AlertEvent, SeriesKey
+from tracejudge.store.connection import Row
+from tracejudge.store.rows import AlertSnapshot, Cursor, Inserted, OutboxItem, UserAction
+from tracejudge.store.table import Columns, Table, Where
+from tracejudge.store.values import (
+    bound_instant,
+    flag,
+    from_json,
+    from_microseconds,
+    microseconds,
+    optional_text,
+    text,
+    to_json,
+    whole,
+)
+
+_INSTANT: Final = "DateTime64(6, 'UTC')"
+
+
+class AlertEvents(Table[AlertEvent]):
+    """Keyed by event id: the same change told twice is one event."""
+
+    name = "alert_events"
+    columns = Columns(
+        event_id="String",
+        at=_INSTANT,
+        rule="LowCardinality(String)",
+        environment="LowCardinality(String)",
+        app="LowCardinality(String)",
+        judge_name="LowCardinality(String)",
+        judge_id="LowCardinality(String)",
+        slice="Array(Tuple(String, String))",
+        kind="LowCardinality(String)",
+        severity="LowCardinality(String)",
+        heuristic="Bool",
+        summary="String",
+        evidence="String",
+    )
+
+    def insert(self, events: Iterable[AlertEvent]) -> Inserted:
+        """Stores events; safe to repeat."""
+        return self._insert(list(events))
+
+    def all(self, *, since: datetime | None = None, rule: str | None = None, limit: int = 1000) -> list[AlertEvent]:
+        """The events from `since` on, the latest first."""
+        where = Where().equal("rule", rule)
+        if since is not None:
+            where.add("at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
+        return self._select(f"{where} ORDER BY at DESC, event_id LIMIT {int(limit)}", where.parameters)
+
+    def get(self, event_ids: Sequence[str]) -> list[AlertEvent]:
+        """The events of these ids, the oldest first."""
+        return self._select(
+            "WHERE event_id IN {event_ids:Array(String)} ORDER BY at, event_id", {"event_ids": list(event_ids)}
+        )
+
+    def _encode(self, value: AlertEvent) -> Row:
+        series = value.series
+        return (
+            text("event_id", value.event_id),
+            microseconds("at", value.at),
+            text("rule", series.rule),
+            text("environment", series.environment),
+            text("app", series.app),
+            text("judge_name", series.judge_name),
+            text("judge_id", series.judge_id),
+            [(text("group", name), text("group", one)) for name, one in series.group],
+            text("kind", value.kind),
+            text("severity", value.severity),
+            flag("heuristic", value.heuristic),
+            text("summary", value.summary),
+            to_json("evidence", value.evidence),
+        )
+
+    def _decode(self, row: Row) -> AlertEvent:
+        return AlertEvent(
+            event_id=row[0],
+            at=from_microseconds(row[1]),
+            series=SeriesKey(
+                rule=row[2],
+                environment=row[3],
+                app=row[4],
+                judge_name=row[5],
+                judge_id=row[6],
+                group=tuple((name, one) for name, one in row[7]),
+            ),
+            kind=row[8],
+            severity=row[9],
+            heuristic=row[10],
+            summary=row[11],
+            evidence=from_json(row[12]),
+        )
+
+
+class AlertSnapshots(Table[AlertSnapshot]):
+    """Keyed by name. The snapshot of the highest fencing number stands, then the latest: a leader that has been
+    replaced without noticing overwrites nothing."""
+
+    name = "alert_snapshots"
+    columns = Columns(
+        name="String",
+        cursor_judged_at=f"Nullable({_INSTANT})",
+        cursor_trace_id="String",
+        state="String",
+        saved_at=_INSTANT,
+        fencing="UInt64",
+        row_version="UInt64",
+    )
+
+    def save(self, snapshot: AlertSnapshot) -> None:
+        """Stores a snapshot."""
+        self._insert([snapshot])
+
+    def load(self, name: str) -> AlertSnapshot | None:
+        """The snapshot that stands."""
+        return next(iter(self._select("WHERE name = {name:String}", {"name": name})), None)
+
+    def _encode(self, value: AlertSnapshot) -> Row:
+        saved_us = microseconds("saved_at", value.saved_at)
+        cursor = value.cursor
+        return (
+            text("name", value.name),
+            None if cursor is None else microseconds("cursor", cursor.judged_at),
+            "" if cursor is None else text("cursor", cursor.trace_id),
+            to_json("state", value.state),
+            saved_us,
+            whole("fencing", value.fencing, high=2**20 - 1),
+            value.fencing << 43 | saved_us // 1000,  # 43 bits of milliseconds: until 2248
+        )
+
+    def _decode(self, row: Row) -> AlertSnapshot:
+        return AlertSnapshot(
+            name=row[0],
+            cursor=None if row[1] is None else Cursor(from_microseconds(row[1]), row[2]),
+            state=from_json(row[3]),
+            saved_at=from_microseconds(row[4]),
+            fencing=row[5],
+        )
+
+
+class Outbox(Table[OutboxItem]):
+    """Keyed by (event id, notifier). Sent beats given up beats pending, then more attempts beat fewer."""
+
+    name = "outbox"
+    columns = Columns(
+        event_id="String",
+        notifier="LowCardinality(String)",
+        state="LowCardinality(String)",
+        attempts="UInt32",
+        last_error="String",
+        updated_at=_INSTANT,
+        row_version="UInt64",
+    )
+    _RANK: Final = {"pending": 0, "given_up": 1, "sent": 2}
+
+    def put(self, items: Sequence[OutboxItem]) -> None:
+        """Stores where deliveries stand."""
+        self._insert(items)
+
+    def pending(self, *, limit: int = 1000) -> list[OutboxItem]:
+        """What is still to be delivered, the oldest first."""
+        return self._select(f"WHERE state = 'pending' ORDER BY updated_at, event_id, notifier LIMIT {int(limit)}")
+
+    def _encode(self, value: OutboxItem) -> Row:
+        updated_us = microseconds("updated_at", value.updated_at)
+        attempts = whole("attempts", value.attempts, high=2**16 - 1)
+        return (
+            text("event_id", value.event_id),
+            text("notifier", value.notifier),
+            text("state", value.state),
+            attempts,
+            text("last_error", value.last_error),
+            updated_us,
+            self._RANK[value.state] << 60 | attempts << 44 | updated_us // 1000,
+        )
+
+    def _decode(self, row: Row) -> OutboxItem:
+        return OutboxItem(
+            event_id=row[0],
+            notifier=row[1],
+            state=row[2],
+            attempts=row[3],
+            last_error=row[4],
+            updated_at=from_microseconds(row[5]),
+        )
+
+
+class UserActions(Table[UserAction]):
+    """Keyed by action id."""
+
+    name = "user_actions"
+    columns = Columns(
+        action_id="String",
+        kind="LowCardinality(String)",
+        target="String",
+        start=_INSTANT,
+        end=f"Nullable({_INSTANT})",
+        by="String",
+        note="String",
+        at=_INSTANT,
+    )
+
+    def insert(self, actions: Sequence[UserAction]) -> Inserted:
+        """Stores actions; safe to repeat."""
+        return self._insert(actions)
+
+    def all(self, *, since: datetime | None = None) -> list[UserAction]:
+        """The actions done from `since` on, the oldest first."""
+        where = Where()
+        if since is not None:
+            where.add("at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
+        return self._select(f"{where} ORDER BY at, action_id", where.parameters)
+
+    def _encode(self, value: UserAction) -> Row:
+        return (
+            text("action_id", value.action_id),
+            text("kind", value.kind),
+            to_json("target", value.target),
+            microseconds("start", value.start),
+            None if value.end is None else microseconds("end", value.end),
+            optional_text("by", value.by) or "",
+            text("note", value.note),
+            microseconds("at", value.at),
+        )
+
+    def _decode(self, row: Row) -> UserAction:
+        return UserAction(
+            action_id=row[0],
+            kind=row[1],
+            target=from_json(row[2]),
+            start=from_microseconds(row[3]),
+            end=None if row[4] is None else from_microseconds(row[4]),
+            by=row[5],
+            note=row[6],
+            at=from_microseconds(row[7]),
+        )

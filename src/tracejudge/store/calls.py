@@ -1,0 +1,97 @@
+"""`calls`: every call to a judge's model, failed ones too: what budgets count and what `cost` adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from tracejudge.scores import JudgeCall, Spend
+from tracejudge.store.connection import Row
+from tracejudge.store.rows import CostRow, Inserted
+from tracejudge.store.table import Columns, Table, Where
+from tracejudge.store.values import EPOCH, bound_instant, microseconds, optional_real, real, text, whole
+
+
+class Calls(Table[JudgeCall]):
+    """Keyed by (judge name, start, call id): a call inserted twice is counted once."""
+
+    name = "calls"
+    columns = Columns(
+        judge_name="LowCardinality(String)",
+        started_at="DateTime64(6, 'UTC')",
+        call_id="String",
+        judge_id="LowCardinality(String)",
+        environment="LowCardinality(String)",
+        app="LowCardinality(String)",
+        trace_id="String",
+        run_id="LowCardinality(String)",
+        status="LowCardinality(String)",
+        attempt="UInt16",
+        input_tokens="UInt64",
+        output_tokens="UInt64",
+        cost_usd="Nullable(Float64)",
+        latency_ms="Float64",
+        model_reported="LowCardinality(String)",
+    )
+
+    def insert(self, calls: Sequence[JudgeCall]) -> Inserted:
+        """Stores calls; safe to repeat."""
+        return self._insert(calls)
+
+    def spent(self, judge_name: str, since: datetime) -> Spend:
+        """Calls begun at or after `since` under a judge's name, in all runs, and their known cost."""
+        rows = self._connection.query(
+            "SELECT count(), sum(ifNull(cost_usd, 0)), countIf(cost_usd IS NULL) FROM calls FINAL "
+            "WHERE judge_name = {judge_name:String} AND started_at >= {since:DateTime64(6, 'UTC')}",
+            {"judge_name": judge_name, "since": bound_instant("since", since)},
+        )
+        calls, usd, unpriced = rows[0]
+        return Spend(calls=int(calls), usd=float(usd), unpriced=int(unpriced))
+
+    def cost(self, since: datetime, until: datetime | None = None) -> list[CostRow]:
+        """What each judge cost each app on each day (UTC), by run, in that order."""
+        where = Where().add("started_at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
+        if until is not None:
+            where.add("started_at < {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))
+        rows = self._connection.query(
+            "SELECT toUnixTimestamp(toStartOfDay(started_at)) AS day, judge_name, environment, app, run_id, count(), "
+            "countIf(status != 'ok'), sum(input_tokens), sum(output_tokens), sum(ifNull(cost_usd, 0)), "
+            f"countIf(cost_usd IS NULL) FROM calls FINAL {where} "
+            "GROUP BY day, judge_name, environment, app, run_id ORDER BY day, judge_name, environment, app, run_id",
+            where.parameters,
+        )
+        return [
+            CostRow(
+                day=EPOCH + timedelta(seconds=int(row[0])),
+                judge_name=row[1],
+                environment=row[2],
+                app=row[3],
+                run_id=row[4],
+                calls=int(row[5]),
+                failed_calls=int(row[6]),
+                input_tokens=int(row[7]),
+                output_tokens=int(row[8]),
+                usd=float(row[9]),
+                unpriced=int(row[10]),
+            )
+            for row in rows
+        ]
+
+    def _encode(self, value: JudgeCall) -> Row:
+        return (
+            text("judge_name", value.judge_name),
+            microseconds("started_at", value.started_at),
+            text("call_id", value.call_id),
+            text("judge_id", value.judge_id),
+            text("environment", value.environment),
+            text("app", value.app),
+            text("trace_id", value.trace_id),
+            text("run_id", value.run_id),
+            text("status", value.status),
+            whole("attempt", value.attempt, high=2**16 - 1),
+            whole("input_tokens", value.input_tokens),
+            whole("output_tokens", value.output_tokens),
+            optional_real("cost_usd", value.cost_usd),
+            real("latency_ms", value.latency_ms),
+            text("model_reported", value.model_reported),
+        )

@@ -1,0 +1,288 @@
+"""Statements on a store that may go away and come back: a client per thread, and every statement retried in peace.
+
+A statement that failed for want of an answer is sent again, possibly after this process has become the embedded
+engine's owner. That is safe because every insert of ours may be repeated: the same rows change nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from tracejudge.errors import EmbeddedStoreLocked, MissingExtra, StoreError, StoreUnavailable
+from tracejudge.store.embedded import Endpoint, locate, release
+from tracejudge.store.target import EmbeddedTarget, Target
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+logger = logging.getLogger(__name__)
+# The driver warns of every failed attempt; ours to tell, once, when all have failed.
+logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
+
+Row = tuple[Any, ...]
+_T = TypeVar("_T")
+
+_TRY_AGAIN: Final = frozenset(
+    {
+        198,  # DNS_ERROR
+        202,  # TOO_MANY_SIMULTANEOUS_QUERIES
+        203, 209, 210,  # NO_FREE_CONNECTION, SOCKET_TIMEOUT, NETWORK_ERROR
+        242,  # TABLE_IS_READ_ONLY: a replica that has lost its keeper
+        252,  # TOO_MANY_PARTS: merges are behind
+        319,  # UNKNOWN_STATUS_OF_INSERT
+        394,  # QUERY_WAS_CANCELLED: the server or the owner is closing
+        425,  # SYSTEM_ERROR
+        999,  # KEEPER_EXCEPTION
+    }
+)  # fmt: skip
+_AUTHENTICATION_FAILED: Final = 516
+_TYPE_MISMATCH: Final = 53
+_REMEDY: Final = {
+    60: "the schema is missing or old: run `tracejudge migrate`",
+    81: "the database is missing: run `tracejudge migrate`",
+    47: "the schema may be older than this release: run `tracejudge migrate`",
+    159: "ask for a shorter window, or raise the time limit of the store",
+    160: "ask for a shorter window, or raise the time limit of the store",
+    241: "ask for a shorter window, or raise the memory limit of the store",
+    497: "grant this user the missing right (`tracejudge migrate --print` shows what is used)",
+    516: "check user and password of the store's URL",
+    164: "this user may only read: give the writing processes another one",
+}
+
+
+class Connection:
+    """One store's connection, shared by threads. `database` None in a call means outside any database."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        settle_timeout_s: float,
+        max_memory_bytes: int,
+        max_execution_s: float,
+    ) -> None:
+        self.target = target
+        self._settle_timeout_s = settle_timeout_s
+        self._execution_s = max_execution_s
+        self._settings = {"max_memory_usage": str(max_memory_bytes), "max_execution_time": f"{max_execution_s:g}"}
+        self._pid = os.getpid()
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._generation = 0
+        self._endpoint: Endpoint | None = None
+        self._pool: Any = None
+        self._closed = threading.Event()
+
+    def query(
+        self,
+        sql: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        binary: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
+    ) -> list[Row]:
+        """All rows of a SELECT. Instants come as integers of their column's unit; columns in `binary` as bytes."""
+
+        def work(client: Client) -> list[Row]:
+            result = client.query(
+                sql,
+                parameters=dict(parameters or {}),
+                query_formats={"DateTime*": "int"},
+                column_formats=dict.fromkeys(binary, "bytes"),
+                settings=dict(settings or {}),
+            )
+            return list(map(tuple, result.result_rows))
+
+        return self.run(work)
+
+    def command(
+        self,
+        sql: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        database: bool = True,
+    ) -> None:
+        """Runs a statement that gives no rows; it must be repeatable."""
+
+        def work(client: Client) -> None:
+            client.command(sql, parameters=dict(parameters or {}), settings=dict(settings or {}), use_database=database)
+
+        self.run(work)
+
+    def insert(
+        self,
+        table: str,
+        columns: Sequence[str],
+        types: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        *,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Inserts rows of already checked values."""
+
+        def work(client: Client) -> None:
+            try:
+                client.insert(
+                    table,
+                    rows,
+                    column_names=list(columns),
+                    column_type_names=list(types),
+                    # A backfill may touch more days than the default of 100 partitions; and what is acknowledged is
+                    # stored, not waiting in a server's buffer.
+                    settings={"max_partitions_per_insert_block": 0, "async_insert": 0, **(settings or {})},
+                )
+            except (TypeError, ValueError, OverflowError, struct.error) as error:
+                # The driver lets Python's own errors out when it cannot write a cell.
+                raise StoreError(f"{table}: a cell does not fit its column: {error}", code=_TYPE_MISMATCH) from error
+
+        self.run(work)
+
+    def run(self, work: Callable[[Client], _T]) -> _T:
+        """What `work` gives, tried again until `settle_timeout_s` have gone without an answer.
+
+        Raises StoreUnavailable then, and StoreError for what the store refuses.
+        """
+        from clickhouse_connect.driver.exceptions import Error
+
+        deadline: float | None = None
+        pause_s = 0.05
+        while True:
+            self._check()
+            generation = self._generation
+            try:
+                return work(self._client())
+            except EmbeddedStoreLocked as error:
+                if deadline is None:
+                    raise
+                cause: Exception = error
+            except Error as error:
+                if not self._may_settle(error):
+                    raise self._refused(error) from error
+                cause = error
+            now = time.monotonic()
+            if deadline is None:
+                deadline = now + self._settle_timeout_s
+                logger.info("store %s does not answer, trying again for %g s", self.target, self._settle_timeout_s)
+            if now >= deadline:
+                raise StoreUnavailable(
+                    f"store {self.target} does not answer ({_short(cause)}): check that it runs and can be reached, "
+                    "then do the same again: what was sent may be sent again"
+                ) from cause
+            self._forget(generation)
+            self._closed.wait(min(pause_s, max(0.0, deadline - now)))
+            pause_s = min(pause_s * 2, 2.0)
+
+    def connect(self) -> None:
+        """Connects now instead of with the first statement."""
+        self.run(lambda _: None)
+
+    def close(self) -> None:
+        """Closes this connection; the owner in this process stops with its last user."""
+        if self._closed.is_set() or self._pid != os.getpid():
+            return
+        self._closed.set()
+        with self._lock:
+            if self._pool is not None:
+                self._pool.clear()
+            self._pool = None
+        if isinstance(self.target, EmbeddedTarget):
+            release(self.target.directory, user=self)
+
+    def _check(self) -> None:
+        if self._closed.is_set():
+            raise StoreError("this store is closed: open it again")
+        if self._pid != os.getpid():
+            raise StoreError(
+                f"this store was opened in process {self._pid} and does not survive a fork (this is {os.getpid()}): "
+                "start workers with the 'spawn' method and open the store in them"
+            )
+
+    def _client(self) -> Client:
+        if getattr(self._local, "generation", None) != self._generation:
+            with self._lock:
+                self._local.client = self._new_client()
+                self._local.generation = self._generation
+        client: Client = self._local.client
+        return client
+
+    def _new_client(self) -> Client:
+        try:
+            import clickhouse_connect
+            from clickhouse_connect.driver.httputil import get_pool_manager
+        except ImportError as error:
+            raise MissingExtra("the store", extra="consumer") from error
+        target = self.target
+        if isinstance(target, EmbeddedTarget):
+            if self._endpoint is None:
+                self._endpoint = locate(target.directory, user=self)
+            host, port, secure = self._endpoint.host, self._endpoint.port, False
+            user, password = self._endpoint.user, self._endpoint.password
+        else:
+            host, port, secure, user, password = target.host, target.port, target.secure, target.user, target.password
+        if self._pool is None:
+            self._pool = get_pool_manager(maxsize=32)
+        client = clickhouse_connect.get_client(
+            host=host,
+            port=port,
+            interface="https" if secure else "http",
+            username=user,
+            password=password,
+            compress=not isinstance(target, EmbeddedTarget),  # on loopback it costs more than it saves
+            settings=dict(self._settings),
+            autogenerate_session_id=False,  # a session serialises, and refuses a second thread
+            connect_timeout=5,
+            send_receive_timeout=int(self._execution_s + 30),
+            client_name="tracejudge",
+            pool_mgr=self._pool,
+            query_retries=0,
+        )
+        client.database = target.database  # not at construction: before `migrate` it may not exist
+        return client
+
+    def _forget(self, generation: int) -> None:
+        """Looks for the store anew, once for all threads that failed on the same connection."""
+        with self._lock:
+            if generation != self._generation:
+                return
+            self._generation += 1
+            self._endpoint = None
+            if self._pool is not None:
+                self._pool.clear()
+                self._pool = None
+
+    def _may_settle(self, error: Exception) -> bool:
+        from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError, StreamFailureError
+
+        code = getattr(error, "code", None)
+        if code is not None:
+            # A new owner of the directory has another password.
+            return code in _TRY_AGAIN or (code == _AUTHENTICATION_FAILED and isinstance(self.target, EmbeddedTarget))
+        if isinstance(error, OperationalError | StreamFailureError):
+            return True
+        # No ClickHouse answers like this: a proxy before it, or a stranger on the port of an owner that has gone.
+        return isinstance(error, DatabaseError) and "HTTP status" in str(error) and not _is_ours_to_fix(error)
+
+    def _refused(self, error: Exception) -> StoreError:
+        from clickhouse_connect.driver.exceptions import DataError
+
+        code = _TYPE_MISMATCH if isinstance(error, DataError) else getattr(error, "code", None)
+        remedy = _REMEDY.get(code or 0)
+        return StoreError(f"store {self.target}: {_short(error)}" + (f": {remedy}" if remedy else ""), code=code)
+
+
+def _is_ours_to_fix(error: Exception) -> bool:
+    return any(f"HTTP status {status}" in str(error) for status in (400, 404, 405, 411, 413, 414))
+
+
+def _short(error: Exception) -> str:
+    text = str(error)
+    for noise in ("Received ClickHouse exception, ", "server response: "):
+        text = text.replace(noise, "")
+    return text.split(" (for url ")[0].replace("\n", " ").strip()[:600]

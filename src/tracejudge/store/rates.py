@@ -1,0 +1,126 @@
+"""Weighted counts straight from `scores FINAL`: with w = 1 / inclusion probability and x = 1 for passed, 0 for failed.
+
+A judge name may have had several JudgeIds. Where adoptions say which was live when, each trace counts once under the
+name: by the JudgeId that was live at its event time, else (it was judged late, by a successor) by its first verdict.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from tracejudge.scores import Bucket, JudgeId
+from tracejudge.store.connection import Connection
+from tracejudge.store.judges import Judges
+from tracejudge.store.rows import GROUP_FIELDS, Adoption, BucketRow, RateQuery
+from tracejudge.store.table import Where
+from tracejudge.store.values import EPOCH, bound_instant, from_milliseconds
+
+SUMS: Final = (
+    "countIf(outcome != 'invalid')",
+    "countIf(outcome = 'passed')",
+    "countIf(outcome = 'invalid')",
+    "sumIf(1 / inclusion_probability, outcome != 'invalid')",
+    "sumIf(1 / (inclusion_probability * inclusion_probability), outcome != 'invalid')",
+    "sumIf(1 / inclusion_probability, outcome = 'passed')",
+    "sumIf(1 / (inclusion_probability * inclusion_probability), outcome = 'passed')",
+)
+"""The fields of a Bucket, in its order."""
+
+
+def window(query: RateQuery, column: str = "event_time") -> Where:
+    """The query's window and slices as conditions. Raises ValueError for a window or a slice that makes no sense."""
+    if unknown := [name for name in query.group_by if name not in GROUP_FIELDS]:
+        raise ValueError(f"group_by: {', '.join(map(repr, unknown))} not among {', '.join(GROUP_FIELDS)}")
+    if query.step_s is not None and query.step_s <= 0:
+        raise ValueError(f"step_s: {query.step_s!r} is not positive")
+    where = Where()
+    where.add(f"{column} >= {{start:DateTime64(6, 'UTC')}}", start=bound_instant("start", query.start))
+    where.add(f"{column} < {{end:DateTime64(6, 'UTC')}}", end=bound_instant("end", query.end))
+    for name in ("environment", "app", "version", "category"):
+        where.equal(name, getattr(query, name))
+    return where.equal("judge_id" if query.judge is not None and "@" in query.judge else "judge_name", query.judge)
+
+
+def pane(query: RateQuery, milliseconds: str) -> str:
+    """SQL of a pane's number: panes tile [start, end) from `start` on."""
+    if query.step_s is None:
+        return "toInt64(0)"
+    return f"intDiv({milliseconds} - {_start_ms(query)}, {int(query.step_s) * 1000})"
+
+
+def pane_start(query: RateQuery, number: int) -> Any:
+    """The instant at which a pane begins."""
+    return query.start + timedelta(seconds=number * (query.step_s or 0))
+
+
+def raw_buckets(connection: Connection, judges: Judges, query: RateQuery) -> list[BucketRow]:
+    """The query answered from the rows themselves."""
+    if query.end <= query.start:
+        return []
+    where = window(query).equal("run_id", query.run_id)
+    source = f"scores FINAL {where}"
+    adopted = [] if query.judge is not None and "@" in query.judge else judges.adoptions(query.judge)
+    names = {one.judge_name for one in adopted if sum(other.judge_name == one.judge_name for other in adopted) > 1}
+    if names:
+        live = _live(where, [one for one in adopted if one.judge_name in names])
+        source = (
+            f"(SELECT * FROM scores FINAL {where} ORDER BY {live} DESC, judged_at, judge_id "
+            "LIMIT 1 BY environment, app, event_time, trace_id, judge_name, "
+            f"if(judge_name IN {{several:Array(String)}}, '', judge_id))"
+        )
+        where.parameters["several"] = sorted(names)
+    grouped = "".join(f", {name}" for name in query.group_by)
+    rows = connection.query(
+        f"SELECT {pane(query, 'toUnixTimestamp64Milli(event_time)')} AS pane, judge_name, judge_id, stratum, "
+        f"max(has(flags, 'heuristic')), {', '.join(SUMS)}{grouped} FROM {source} "
+        f"GROUP BY pane, judge_name, judge_id, stratum{grouped} ORDER BY pane, judge_name, judge_id, stratum{grouped}",
+        where.parameters,
+    )
+    return [bucket_row(query, row) for row in rows]
+
+
+def bucket_row(query: RateQuery, row: tuple[Any, ...]) -> BucketRow:
+    """A row of (pane, judge_name, judge_id, stratum, heuristic, 7 sums, slice values)."""
+    return BucketRow(
+        start=pane_start(query, int(row[0])),
+        judge_name=row[1],
+        judge_id=JudgeId(row[2]),
+        stratum=row[3],
+        heuristic=bool(row[4]),
+        bucket=Bucket(
+            n=int(row[5]),
+            passed=int(row[6]),
+            invalid=int(row[7]),
+            sum_w=row[8],
+            sum_w2=row[9],
+            sum_wx=row[10],
+            sum_w2x=row[11],
+        ),
+        group=dict(zip(query.group_by, row[12:], strict=True)),
+    )
+
+
+def _live(where: Where, adoptions: list[Adoption]) -> str:
+    """SQL that is true for rows by the JudgeId live at their event time."""
+    conditions = []
+    for index, one in enumerate(adoptions):
+        first = index == 0 or adoptions[index - 1].judge_name != one.judge_name
+        after = adoptions[index + 1] if index + 1 < len(adoptions) else None
+        ends = after.live_from if after is not None and after.judge_name == one.judge_name else from_milliseconds(2**42)
+        where.parameters |= {
+            f"name_{index}": one.judge_name,
+            f"id_{index}": one.judge_id,
+            f"from_{index}": bound_instant("live_from", EPOCH if first else one.live_from),
+            f"to_{index}": bound_instant("live_from", ends),
+        }
+        conditions.append(
+            f"(judge_name = {{name_{index}:String}} AND judge_id = {{id_{index}:String}} "
+            f"AND event_time >= {{from_{index}:DateTime64(6, 'UTC')}} "
+            f"AND event_time < {{to_{index}:DateTime64(6, 'UTC')}})"
+        )
+    return f"({' OR '.join(conditions)})"
+
+
+def _start_ms(query: RateQuery) -> int:
+    return (query.start - EPOCH) // timedelta(milliseconds=1)

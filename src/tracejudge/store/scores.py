@@ -1,0 +1,331 @@
+"""`scores`: one row for each (trace, JudgeId, run), whatever was delivered twice.
+
+Which of several rows for one key counts is in `row_version`: a higher revision first, settled before invalid, and of
+settled ones the first. `judged_at` is therefore never rewritten except by an explicit re-score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from tracejudge.scores import LIVE_RUN, InvalidReason, JudgeId, Outcome, Score, TraceKey, Usage
+from tracejudge.store.connection import Connection, Row
+from tracejudge.store.judges import Judges
+from tracejudge.store.minutes import Minutes
+from tracejudge.store.rates import raw_buckets
+from tracejudge.store.rows import BucketRow, Cursor, Inserted, Known, Pair, RateQuery, ScoreFilter, TraceFilter
+from tracejudge.store.table import Columns, RejectSink, Table, Where
+from tracejudge.store.trace_index import KEYS_IN, key_parameters
+from tracejudge.store.values import (
+    RowRefused,
+    bound_instant,
+    from_microseconds,
+    from_milliseconds,
+    microseconds,
+    milliseconds,
+    optional_real,
+    probability,
+    real,
+    text,
+    whole,
+)
+
+_SETTLED_BIT: Final = 51
+_LOW: Final = (1 << _SETTLED_BIT) - 1  # microseconds until the year 2041: see row_version
+_MAX_REVISION: Final = (1 << 12) - 1
+
+
+def row_version(score: Score) -> int:
+    """revision << 52 | settled << 51 | (2**51 - 1 - judged_at in microseconds), cut at 0.
+
+    ClickHouse keeps the row with the highest one. 51 bits of microseconds last until 2041-05; later instants count as
+    equally late, and then the last row inserted wins among equals.
+    """
+    judged_us = microseconds("judged_at", score.judged_at)
+    return score.revision << 52 | score.outcome.settled << _SETTLED_BIT | max(0, _LOW - judged_us)
+
+
+class Scores(Table[Score]):
+    """Verdicts of all runs; `run_id` "live" alone enters rates and alerts."""
+
+    name = "scores"
+    columns = Columns(
+        environment="LowCardinality(String)",
+        app="LowCardinality(String)",
+        judge_name="LowCardinality(String)",
+        event_time="DateTime64(3, 'UTC')",
+        trace_id="String",
+        judge_id="LowCardinality(String)",
+        run_id="LowCardinality(String)",
+        version="LowCardinality(String)",
+        category="LowCardinality(String)",
+        outcome="LowCardinality(String)",
+        score="Nullable(Float64)",
+        reason="LowCardinality(String)",
+        feedback="String",
+        raw_reply="String",
+        stratum="LowCardinality(String)",
+        inclusion_probability="Float64",
+        content_hash="String",
+        model_reported="LowCardinality(String)",
+        fingerprint="LowCardinality(String)",
+        flags="Array(LowCardinality(String))",
+        usage_calls="UInt32",
+        usage_input_tokens="UInt64",
+        usage_output_tokens="UInt64",
+        usage_cost_usd="Nullable(Float64)",
+        usage_latency_ms="Float64",
+        judged_at="DateTime64(6, 'UTC')",
+        revision="UInt32",
+        row_version="UInt64",
+    )
+
+    def __init__(self, connection: Connection, rejects: RejectSink, judges: Judges, minutes: Minutes) -> None:
+        super().__init__(connection, rejects)
+        self._judges = judges
+        self._minutes = minutes
+
+    def insert(self, scores: Sequence[Score]) -> Inserted:
+        """Stores scores; safe to repeat in any split.
+
+        A settled score whose number is missing, NaN, infinite or outside [0, 1] is stored as invalid / out_of_range:
+        counted, never averaged. Rows that cannot be stored are in `rejected` and in `dead_letters`.
+        """
+        return self._insert(scores)
+
+    def lookup(self, event_times: Mapping[TraceKey, datetime], run_id: str) -> dict[TraceKey, Known]:
+        """Who has judged these traces. The event times (those of the index) make it a search by primary key."""
+        settled: dict[TraceKey, set[JudgeId]] = {key: set() for key in event_times}
+        invalid: dict[TraceKey, set[JudgeId]] = {key: set() for key in event_times}
+        if event_times:
+            instants = sorted(event_times.values())
+            rows = self._connection.query(
+                "SELECT environment, app, trace_id, judge_id, outcome FROM scores FINAL "
+                "WHERE event_time >= {first:DateTime64(3, 'UTC')} AND event_time <= {last:DateTime64(3, 'UTC')} "
+                "AND event_time IN {instants:Array(DateTime64(3, 'UTC'))} "
+                f"AND run_id = {{run_id:String}} AND {KEYS_IN}",
+                {
+                    **key_parameters(event_times),
+                    "first": bound_instant("event_time", instants[0]),
+                    "last": bound_instant("event_time", instants[-1]),
+                    "instants": sorted({bound_instant("event_time", at)[:-3] for at in instants}),
+                    "run_id": run_id,
+                },
+            )
+            for environment, app, trace_id, judge_id, outcome in rows:
+                key = TraceKey(environment, app, trace_id)
+                (settled if Outcome(outcome).settled else invalid)[key].add(JudgeId(judge_id))
+        return {key: Known(at, frozenset(settled[key]), frozenset(invalid[key])) for key, at in event_times.items()}
+
+    def since(self, cursor: Cursor | None, *, until: datetime, limit: int) -> list[Score]:
+        """Live scores judged after `cursor` and not after `until`, in (judged_at, trace_id) order.
+
+        About `limit` of them: rows that share the last one's place come along, so that a cursor set there skips none.
+        Costs what lies behind the cursor, not what is stored. A re-scored row appears again, with a higher revision.
+        """
+        where = Where().add("run_id = {run_id:String}", run_id=LIVE_RUN)
+        where.add("judged_at <= {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))
+        if cursor is not None:
+            where.add(
+                "(judged_at, trace_id) > ({after:DateTime64(6, 'UTC')}, {after_id:String})",
+                after=bound_instant("cursor", cursor.judged_at),
+                after_id=cursor.trace_id,
+            ).add("judged_at >= {after:DateTime64(6, 'UTC')}")
+        order = f"ORDER BY judged_at, trace_id LIMIT {int(limit)} WITH TIES"
+        # The second table knows the order, `scores FINAL` knows what is true; the outer condition drops rows that a
+        # re-score has moved on.
+        keys = "environment, app, judge_name, event_time, trace_id"
+        return self._select(
+            f"{where} AND ({keys}) IN (SELECT {keys} FROM scores_by_judged {where} {order}) {order}", where.parameters
+        )
+
+    def buckets(self, query: RateQuery) -> list[BucketRow]:
+        """Weighted counts per pane, judge, slice and stratum: what rates and their intervals are made of.
+
+        From `minutes` where the window is long and made of whole minutes, else from the rows themselves; both give the
+        same numbers. Panes without a score have no row.
+        """
+        if (split := self._minutes.serves(query)) is not None:
+            older = self._minutes.buckets(replace(query, end=split))
+            return older + (
+                raw_buckets(self._connection, self._judges, replace(query, start=split)) if split < query.end else []
+            )
+        return raw_buckets(self._connection, self._judges, query)
+
+    def of_trace(self, trace_id: str, *, environment: str | None = None, app: str | None = None) -> list[Score]:
+        """Every verdict on a trace, of all judges and runs, the latest first."""
+        where = Where().add(
+            "(environment, app, event_time, trace_id) IN (SELECT environment, app, event_time, trace_id "
+            "FROM trace_index FINAL WHERE trace_id = {trace_id:String})",
+            trace_id=trace_id,
+        )
+        where.equal("environment", environment).equal("app", app)
+        return self._select(f"{where} ORDER BY judged_at DESC, judge_name, run_id", where.parameters)
+
+    def worst(self, where: ScoreFilter, *, limit: int) -> list[Score]:
+        """The lowest settled scores, the newest first among equals."""
+        conditions = score_conditions(where).add("outcome != 'invalid'")
+        order = f"ORDER BY score, event_time DESC, trace_id LIMIT {int(limit)}"
+        return self._select(f"{conditions} {order}", conditions.parameters)
+
+    def stream(self, where: ScoreFilter, *, batch: int = 5000) -> Iterator[list[Score]]:
+        """The scores in (event time, trace id, ...) order, `batch` at a time, in constant memory."""
+        order = ("event_time", "trace_id", "environment", "app", "judge_name", "judge_id", "run_id")
+        types = ("DateTime64(3, 'UTC')", *("String",) * 6)
+        after: Score | None = None
+        while True:
+            conditions = score_conditions(where)
+            if after is not None:
+                cells = {
+                    f"after_{name}": bound_instant(name, after.event_time)
+                    if name == "event_time"
+                    else getattr(after, name)
+                    for name in order
+                }
+                bound = ", ".join(f"{{after_{name}:{kind}}}" for name, kind in zip(order, types, strict=True))
+                conditions.add(f"({', '.join(order)}) > ({bound})", **cells)
+                conditions.add("event_time >= {after_event_time:DateTime64(3, 'UTC')}")
+            page = self._select(f"{conditions} ORDER BY {', '.join(order)} LIMIT {int(batch)}", conditions.parameters)
+            if page:
+                yield page
+            if len(page) < batch:
+                return
+            after = page[-1]
+
+    def count(self, where: ScoreFilter) -> int:
+        """How many scores."""
+        conditions = score_conditions(where)
+        return int(
+            self._connection.query(f"SELECT count() FROM scores FINAL {conditions}", conditions.parameters)[0][0]
+        )
+
+    def pairs(
+        self, run_a: str, run_b: str, *, judge_a: str, judge_b: str, where: TraceFilter | None = None
+    ) -> Iterator[Pair]:
+        """Traces judged in both runs, in event time order, each with both verdicts.
+
+        `judge_*` is a judge name or a JudgeId. Under a name with several JudgeIds the latest verdict stands.
+        """
+        chosen = where or TraceFilter()
+        mine = ScoreFilter(
+            start=chosen.start,
+            end=chosen.end,
+            environment=chosen.environment,
+            app=chosen.app,
+            version=chosen.version,
+            category=chosen.category,
+        )
+        left = self._latest(replace(mine, run_id=run_a, judge=judge_a))
+        right = self._latest(replace(mine, run_id=run_b, judge=judge_b))
+        a, b = next(left, None), next(right, None)
+        while a is not None and b is not None:
+            if (order := _place(a)) == (other := _place(b)):
+                if not chosen.trace_ids or a.trace_id in chosen.trace_ids:
+                    yield Pair(key=a.key, a=a, b=b)
+                a, b = next(left, None), next(right, None)
+            elif order < other:
+                a = next(left, None)
+            else:
+                b = next(right, None)
+
+    def _latest(self, where: ScoreFilter) -> Iterator[Score]:
+        """One score a trace, in order: the latest of those the filter leaves."""
+        held: Score | None = None
+        for page in self.stream(where):
+            for score in page:
+                if held is not None and _place(held) != _place(score):
+                    yield held
+                    held = None
+                if held is None or held.judged_at <= score.judged_at:
+                    held = score
+        if held is not None:
+            yield held
+
+    def _encode(self, value: Score) -> Row:
+        score = _sound(value)
+        usage = score.usage
+        return (
+            text("environment", score.environment),
+            text("app", score.app),
+            text("judge_name", score.judge_name),
+            milliseconds("event_time", score.event_time),
+            text("trace_id", score.trace_id),
+            text("judge_id", score.judge_id),
+            text("run_id", score.run_id),
+            text("version", score.version),
+            text("category", score.category),
+            score.outcome.value,
+            optional_real("score", score.score),
+            text("reason", score.reason),
+            text("feedback", score.feedback),
+            text("raw_reply", score.raw_reply),
+            text("stratum", score.stratum),
+            probability("inclusion_probability", score.inclusion_probability),
+            text("content_hash", score.content_hash),
+            text("model_reported", score.model_reported),
+            text("fingerprint", score.fingerprint),
+            [text("flags", flag) for flag in score.flags],
+            whole("usage.calls", usage.calls, high=2**32 - 1),
+            whole("usage.input_tokens", usage.input_tokens),
+            whole("usage.output_tokens", usage.output_tokens),
+            optional_real("usage.cost_usd", usage.cost_usd),
+            real("usage.latency_ms", usage.latency_ms),
+            microseconds("judged_at", score.judged_at),
+            whole("revision", score.revision, high=_MAX_REVISION),
+            row_version(score),
+        )
+
+    def _decode(self, row: Row) -> Score:
+        cells: dict[str, Any] = dict(zip(self.columns.names, row, strict=True))
+        del cells["row_version"]
+        usage = {name: cells.pop(f"usage_{name}") for name in _USAGE}
+        cells["event_time"] = from_milliseconds(cells["event_time"])
+        cells["judged_at"] = from_microseconds(cells["judged_at"])
+        cells["outcome"] = Outcome(cells["outcome"])
+        cells["flags"] = tuple(cells["flags"])
+        return Score(**cells, usage=Usage(**usage))
+
+
+_USAGE: Final = ("calls", "input_tokens", "output_tokens", "cost_usd", "latency_ms")
+
+
+def _place(score: Score) -> tuple[datetime, str, str, str]:
+    # As ClickHouse orders: texts by their bytes in UTF-8, which is the order of code points.
+    return (score.event_time, score.trace_id, score.environment, score.app)
+
+
+def _sound(score: Score) -> Score:
+    """The score as it may be stored: a number for a settled one, none for an invalid one."""
+    try:
+        outcome = Outcome(score.outcome)
+    except ValueError as error:
+        raise RowRefused("ill_typed", f"outcome: {score.outcome!r} is not passed, failed or invalid") from error
+    number = score.score
+    if not outcome.settled:
+        return replace(score, outcome=outcome, score=None)
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
+        raise RowRefused("ill_typed", f"score: {str(number)[:80]!r} is not a number")
+    if number is None or not math.isfinite(number) or not 0.0 <= number <= 1.0:
+        return replace(score, outcome=Outcome.INVALID, score=None, reason=InvalidReason.OUT_OF_RANGE.value)
+    return replace(score, outcome=outcome) if outcome is not score.outcome else score
+
+
+def score_conditions(where: ScoreFilter) -> Where:
+    """The filter as SQL on the columns of `scores`."""
+    conditions = Where()
+    if where.start is not None:
+        conditions.add("event_time >= {start:DateTime64(6, 'UTC')}", start=bound_instant("start", where.start))
+    if where.end is not None:
+        conditions.add("event_time < {end:DateTime64(6, 'UTC')}", end=bound_instant("end", where.end))
+    for column in ("environment", "app", "version", "category", "run_id", "outcome"):
+        conditions.equal(column, getattr(where, column))
+    return judge_condition(conditions, where.judge)
+
+
+def judge_condition(conditions: Where, judge: str | None) -> Where:
+    """Adds a judge name or a JudgeId (which holds an @)."""
+    return conditions.equal("judge_id" if judge is not None and "@" in judge else "judge_name", judge)

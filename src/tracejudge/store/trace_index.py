@@ -1,0 +1,77 @@
+"""`trace_index`: the event time of each trace id, fixed by the first record that was stored.
+
+Every other key holds the event time, so it must not move when a trace comes again with another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from tracejudge.scores import TraceKey
+from tracejudge.store.connection import Connection, Row
+from tracejudge.store.values import from_milliseconds, milliseconds
+
+_COLUMNS: Final = ("environment", "app", "trace_id", "event_time", "row_version")
+_TYPES: Final = (
+    "LowCardinality(String)", "LowCardinality(String)", "String", "DateTime64(3, 'UTC')", "UInt64",
+)  # fmt: skip
+_KEYS: Final = "arrayZip({environments:Array(String)}, {apps:Array(String)}, {trace_ids:Array(String)})"
+
+
+def key_parameters(keys: Iterable[TraceKey]) -> dict[str, list[str]]:
+    """Keys as three arrays, to be bound in `KEYS_IN`."""
+    listed = list(keys)
+    return {
+        "environments": [key.environment for key in listed],
+        "apps": [key.app for key in listed],
+        "trace_ids": [key.trace_id for key in listed],
+    }
+
+
+KEYS_IN: Final = f"(environment, app, trace_id) IN (SELECT k.1, k.2, k.3 FROM (SELECT arrayJoin({_KEYS}) AS k))"
+"""Condition for the keys of `key_parameters`, which finds them through the primary key."""
+
+
+class TraceIndex:
+    """Where traces are."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def find(self, keys: Sequence[TraceKey]) -> dict[TraceKey, datetime]:
+        """The fixed event times of those keys that are known."""
+        if not keys:
+            return {}
+        rows = self._connection.query(
+            f"SELECT environment, app, trace_id, event_time FROM trace_index FINAL WHERE {KEYS_IN}",
+            key_parameters(keys),
+        )
+        return {TraceKey(*row[:3]): from_milliseconds(row[3]) for row in rows}
+
+    def fix(self, wanted: Mapping[TraceKey, datetime]) -> dict[TraceKey, datetime]:
+        """The event times of these keys: the stored one where there is one, else `wanted`, which is stored now."""
+        known = self.find(list(wanted))
+        new = {key: at for key, at in wanted.items() if key not in known}
+        if new:
+            # Of two writers at once the earlier event time wins in every read; a record that is only delivered twice
+            # carries the same one anyway.
+            rows: list[Row] = [
+                (*key, (ms := milliseconds("event_time", at)), 2**63 - 1 - ms) for key, at in new.items()
+            ]
+            self._connection.insert("trace_index", _COLUMNS, _TYPES, rows)
+        return {**new, **known}
+
+    def places(
+        self, trace_id: str, *, environment: str | None = None, app: str | None = None
+    ) -> list[tuple[TraceKey, datetime]]:
+        """Every (environment, app) that has this id."""
+        sql = "SELECT environment, app, trace_id, event_time FROM trace_index FINAL WHERE trace_id = {trace_id:String}"
+        parameters = {"trace_id": trace_id}
+        for column, value in (("environment", environment), ("app", app)):
+            if value is not None:
+                sql += f" AND {column} = {{{column}:String}}"
+                parameters[column] = value
+        rows = self._connection.query(sql + " ORDER BY environment, app", parameters)
+        return [(TraceKey(*row[:3]), from_milliseconds(row[3])) for row in rows]

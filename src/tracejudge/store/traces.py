@@ -1,0 +1,245 @@
+"""`traces`: every served answer, whole, so that replay never depends on the queue's retention."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tracejudge.store.connection import Connection, Row
+from tracejudge.store.rows import Inserted, StoredTrace, TraceFilter
+from tracejudge.store.table import Columns, RejectSink, Table, Where
+from tracejudge.store.trace_index import TraceIndex
+from tracejudge.store.values import (
+    bound_instant,
+    flag,
+    from_json,
+    from_milliseconds,
+    milliseconds,
+    optional_real,
+    optional_text,
+    real,
+    text,
+    to_json,
+    whole,
+)
+from tracejudge_sdk.trace import SourceNode, Trace, Turn
+
+_OPTIONAL_NAME: Final = "LowCardinality(Nullable(String))"
+_LATEST_MS: Final = 1 << 43  # the year 2248
+
+
+class Traces(Table[StoredTrace]):
+    """Keyed by (environment, app, event time, trace id). A complete trace beats an incomplete one, then the first
+    stored wins: what was judged stays what is shown."""
+
+    name = "traces"
+    columns = Columns(
+        environment="LowCardinality(String)",
+        app="LowCardinality(String)",
+        event_time="DateTime64(3, 'UTC')",
+        trace_id="String",
+        version="LowCardinality(String)",
+        query="String",
+        response="Nullable(String)",
+        status="LowCardinality(String)",
+        error="Nullable(String)",
+        node_ids="Array(String)",
+        node_texts="Array(Nullable(String))",
+        node_scores="Array(Nullable(Float64))",
+        node_metadata="Array(String)",
+        history_roles="Array(LowCardinality(String))",
+        history_contents="Array(String)",
+        reference="Nullable(String)",
+        expected_ids="Array(String)",
+        case_id="Nullable(String)",
+        latency_ms="Nullable(Float64)",
+        model=_OPTIONAL_NAME,
+        prompt_version=_OPTIONAL_NAME,
+        index_version=_OPTIONAL_NAME,
+        category=_OPTIONAL_NAME,
+        session_id="Nullable(String)",
+        user_id="Nullable(String)",
+        language=_OPTIONAL_NAME,
+        tags="Map(String, String)",
+        truncated="Bool",
+        lossy="Bool",
+        head_probability="Float64",
+        sdk="LowCardinality(String)",
+        signals="String",
+        ingested_at="DateTime64(3, 'UTC')",
+        source="LowCardinality(String)",
+        partition="Int32",
+        offset="Int64",
+        row_version="UInt64",
+    )
+
+    def __init__(self, connection: Connection, rejects: RejectSink, index: TraceIndex) -> None:
+        super().__init__(connection, rejects)
+        self._index = index
+
+    def insert(self, traces: Sequence[StoredTrace]) -> Inserted:
+        """Stores traces; a trace already known keeps the event time that its first record fixed.
+
+        Safe to repeat in any split. Rows that cannot be stored are in `rejected` and in `dead_letters`.
+        """
+        good, bad = self._encode_all(traces)
+        # The index first: once it holds the event time, a crash before the next line changes nothing.
+        fixed = self._index.fix({traces[i].key: traces[i].trace.event_time for i, _ in reversed(good)})
+        at = self.columns.names.index("event_time")
+        good = [(i, (*row[:at], milliseconds("event_time", fixed[traces[i].key]), *row[at + 1 :])) for i, row in good]
+        return self._write(traces, good, bad)
+
+    def get(self, trace_id: str, *, environment: str | None = None, app: str | None = None) -> list[StoredTrace]:
+        """The traces of this id (one for each environment and app that used it)."""
+        places = self._index.places(trace_id, environment=environment, app=app)
+        found: list[StoredTrace] = []
+        for key, event_time in places:
+            where = Where().equal("environment", key.environment).equal("app", key.app)
+            where.add("event_time = {at:DateTime64(3, 'UTC')}", at=bound_instant("event_time", event_time))
+            where.equal("trace_id", trace_id)
+            found += self._select(f"{where}", where.parameters)
+        return found
+
+    def stream(self, where: TraceFilter, *, batch: int = 500) -> Iterator[list[StoredTrace]]:
+        """The traces in (event time, trace id, environment, app) order, `batch` at a time, in constant memory.
+
+        Pages by key, so it goes on after a reconnect and sees each trace once.
+        """
+        after: StoredTrace | None = None
+        while True:
+            conditions = trace_conditions(where)
+            if after is not None:
+                conditions.add(
+                    "(event_time, trace_id, environment, app) > ({after_at:DateTime64(3, 'UTC')}, {after_id:String}, "
+                    "{after_environment:String}, {after_app:String})",
+                    after_at=bound_instant("event_time", after.trace.event_time),
+                    after_id=after.trace.trace_id,
+                    after_environment=after.trace.environment,
+                    after_app=after.trace.app,
+                ).add("event_time >= {after_at:DateTime64(3, 'UTC')}")
+            page = self._select(
+                f"{conditions} ORDER BY event_time, trace_id, environment, app LIMIT {int(batch)}",
+                conditions.parameters,
+            )
+            if page:
+                yield page
+            if len(page) < batch:
+                return
+            after = page[-1]
+
+    def count(self, where: TraceFilter) -> int:
+        """How many traces."""
+        conditions = trace_conditions(where)
+        sql = f"SELECT count() FROM traces FINAL {conditions}"
+        return int(self._connection.query(sql, conditions.parameters)[0][0])
+
+    def _encode(self, value: StoredTrace) -> Row:
+        trace = value.trace
+        ingested_ms = milliseconds("ingested_at", value.ingested_at)
+        nodes, turns = trace.source_nodes, trace.history
+        return (
+            text("environment", trace.environment),
+            text("app", trace.app),
+            milliseconds("event_time", trace.event_time),
+            text("trace_id", trace.trace_id),
+            text("version", trace.version),
+            text("query", trace.query),
+            optional_text("response", trace.response),
+            text("status", trace.status),
+            optional_text("error", trace.error),
+            [text("node_id", node.node_id) for node in nodes],
+            [optional_text("source_nodes.text", node.text) for node in nodes],
+            [optional_real("source_nodes.score", node.score) for node in nodes],
+            [to_json("source_nodes.metadata", node.metadata) for node in nodes],
+            [text("history.role", turn.role) for turn in turns],
+            [text("history.content", turn.content) for turn in turns],
+            optional_text("reference", trace.reference),
+            [text("expected_ids", one) for one in trace.expected_ids],
+            optional_text("case_id", trace.case_id),
+            optional_real("latency_ms", trace.latency_ms),
+            optional_text("model", trace.model),
+            optional_text("prompt_version", trace.prompt_version),
+            optional_text("index_version", trace.index_version),
+            optional_text("category", trace.category),
+            optional_text("session_id", trace.session_id),
+            optional_text("user_id", trace.user_id),
+            optional_text("language", trace.language),
+            {text("tags", key): text("tags", one) for key, one in trace.tags.items()},
+            flag("truncated", trace.truncated),
+            flag("lossy", trace.lossy),
+            real("head_probability", trace.head_probability),
+            text("sdk", trace.sdk),
+            to_json("signals", value.signals),
+            ingested_ms,
+            text("source", value.source),
+            whole("partition", value.partition, low=-1, high=2**31 - 1),
+            whole("offset", value.offset, low=-1),
+            (trace.status != "incomplete") << 62 | (_LATEST_MS - ingested_ms),
+        )
+
+    def _decode(self, row: Row) -> StoredTrace:
+        cells = dict(zip(self.columns.names, row, strict=True))
+        return StoredTrace(
+            trace=_trace(cells),
+            signals=from_json(cells["signals"]),
+            ingested_at=from_milliseconds(cells["ingested_at"]),
+            source=cells["source"],
+            partition=cells["partition"],
+            offset=cells["offset"],
+        )
+
+
+def _trace(cells: Mapping[str, Any]) -> Trace:
+    count = len(cells["node_ids"])
+    # Texts expire before the rest: then these arrays are empty while the ids are still there.
+    texts = cells["node_texts"] or [None] * count
+    metadata = cells["node_metadata"] or ["{}"] * count
+    nodes = tuple(
+        # Read from our own columns, which held a valid trace: validating megabytes again would cost for nothing.
+        SourceNode.model_construct(node_id=node_id, text=text_, score=score, metadata=json.loads(meta))
+        for node_id, text_, score, meta in zip(cells["node_ids"], texts, cells["node_scores"], metadata, strict=True)
+    )
+    contents = cells["history_contents"] or [""] * len(cells["history_roles"])
+    history = tuple(
+        Turn.model_construct(role=role, content=content)
+        for role, content in zip(cells["history_roles"], contents, strict=True)
+    )
+    plain = {name: cells[name] for name in _PLAIN}
+    return Trace.model_validate(
+        {
+            **plain,
+            "event_time": from_milliseconds(cells["event_time"]),
+            "source_nodes": nodes,
+            "history": history,
+            "expected_ids": tuple(cells["expected_ids"]),
+            "tags": dict(cells["tags"]),
+        }
+    )
+
+
+_PLAIN: Final = (
+    "trace_id", "app", "environment", "version", "query", "response", "status", "error", "reference", "case_id",
+    "latency_ms", "model", "prompt_version", "index_version", "category", "session_id", "user_id", "language",
+    "truncated", "lossy", "head_probability", "sdk",
+)  # fmt: skip
+
+
+def trace_conditions(where: TraceFilter) -> Where:
+    """The filter as SQL on the columns of `traces`."""
+    conditions = Where()
+    if where.start is not None:
+        conditions.add("event_time >= {start:DateTime64(6, 'UTC')}", start=bound_instant("start", where.start))
+    if where.end is not None:
+        conditions.add("event_time < {end:DateTime64(6, 'UTC')}", end=bound_instant("end", where.end))
+    for column in ("environment", "app", "version", "category", "user_id", "session_id", "status"):
+        conditions.equal(column, getattr(where, column))
+    if where.trace_ids:
+        conditions.add("trace_id IN {trace_ids:Array(String)}", trace_ids=list(where.trace_ids))
+    if where.contains is not None:
+        conditions.add(
+            "(positionCaseInsensitiveUTF8(query, {contains:String}) > 0"
+            " OR positionCaseInsensitiveUTF8(ifNull(response, ''), {contains:String}) > 0)",
+            contains=where.contains,
+        )
+    return conditions
