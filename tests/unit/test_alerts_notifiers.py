@@ -16,7 +16,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, NotifierSettings, SeriesKey, build_notifiers
+from tracejudge.alerts import (
+    AlertEvent,
+    NotDelivered,
+    Notifier,
+    NotifierSettings,
+    SeriesKey,
+    build_notifiers,
+    event_from_json,
+    event_to_json,
+)
 from tracejudge.alerts.notifiers import TerminalNotifier
 from tracejudge.alerts.notifiers.address import AddressRefused, checked_address
 from tracejudge.alerts.notifiers.webhook import WebhookNotifier
@@ -109,7 +118,7 @@ def test_a_webhook_posts_the_event_signed_with_its_stable_id(receiver: Receiver)
     sent = json.loads(body)
     assert sent["event_id"] == "5f1c0a"
     assert sent["version"] == 1
-    assert sent["at"] == "2026-01-01T14:05:00.000+00:00"
+    assert sent["at"] == "2026-01-01T14:05:00.000000+00:00"
     assert sent["series"]["group"] == {"category": "returns"}
     assert sent["evidence"] == {"boundary": 0.8, "worst_trace_ids": ["t-1"]}
 
@@ -243,6 +252,10 @@ def test_settings_become_channels_and_all_faults_are_said_at_once() -> None:
 def test_settings_that_cannot_be_meant_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         NotifierSettings.model_validate(fields)
+
+
+def test_an_event_survives_json() -> None:
+    assert event_from_json(json.loads(json.dumps(event_to_json(EVENT)))) == EVENT
 
 
 def test_the_recording_channel_keeps_what_it_took_and_counts_what_it_refused() -> None:

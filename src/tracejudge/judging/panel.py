@@ -171,7 +171,10 @@ def to_response(trace: Trace) -> Response:
     """The trace as LlamaIndex's Response, with the trace itself in its metadata."""
     nodes = [
         NodeWithScore(
-            node=TextNode(id_=node.node_id or f"{trace.trace_id}#{place}", text=node.text or ""), score=node.score
+            node=TextNode(
+                id_=node.node_id or f"{trace.trace_id}#{place}", text=node.text or "", metadata=dict(node.metadata)
+            ),
+            score=node.score,
         )
         for place, node in enumerate(trace.source_nodes)
     ]

@@ -74,7 +74,10 @@ def test_a_transport_is_built_from_the_url(tmp_path: Path) -> None:
     transport.close(0.0)
     memory = transport_for("memory://test_a_transport_is_built_from_the_url")
     assert isinstance(memory, MemoryTransport)
-    assert transport_for("memory://test_a_transport_is_built_from_the_url") is memory
+    memory.send([("t", b"{}")])
+    other = transport_for("memory://test_a_transport_is_built_from_the_url")
+    assert isinstance(other, MemoryTransport)
+    assert other.records == [("t", b"{}")], "one name, one queue"
 
 
 def test_building_a_kafka_transport_waits_for_nobody() -> None:

@@ -1,0 +1,148 @@
+"""Hard caps: counted before the call, seeded from the store, and what they cut off is over_budget."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from tests.support.panels import YES, lexical_spec, llm_spec, make_panel, make_task, make_tasks
+from tracejudge.errors import StoreUnavailable
+from tracejudge.judging import RunCaps, Spend
+from tracejudge.judging.client import Completion
+from tracejudge.judging.failures import CallError
+from tracejudge.scores import Decision
+from tracejudge.testing import ManualClock
+from tracejudge.testing.judges import HANG, ScriptedJudge
+
+PRICES = {"usd_per_million_input_tokens": 1_000.0, "usd_per_million_output_tokens": 1_000.0}
+
+
+class Ledger:
+    """A SpendSource that says what it was told and notes what it was asked."""
+
+    def __init__(self, spent: Spend = Spend(0, 0.0)) -> None:  # noqa: B008 - an immutable value
+        self.value = spent
+        self.asked: list[tuple[str, datetime]] = []
+        self.down = False
+
+    def spent(self, judge_name: str, since: datetime) -> Spend:
+        self.asked.append((judge_name, since))
+        if self.down:
+            raise StoreUnavailable("down")
+        return self.value
+
+
+async def test_the_calls_of_an_hour_stop_at_the_cap_exactly() -> None:
+    judge = ScriptedJudge(YES)
+    result = await make_panel(llm_spec(max_calls_per_h=40), judge).evaluate(make_tasks(range(100)))
+    assert judge.calls == len(result.calls) == len(result.scores) == 40
+    assert Counter((row.decision, row.reason) for row in result.ledger) == {
+        (Decision.OVER_BUDGET, "max_calls_per_h"): 60
+    }
+
+
+async def test_what_was_spent_before_counts_and_is_read_once_an_hour() -> None:
+    clock, ledger, judge = ManualClock(datetime(2026, 1, 1, 12, 59, tzinfo=timezone.utc)), Ledger(), ScriptedJudge(YES)
+    ledger.value = Spend(38, 0.0)
+    panel = make_panel(llm_spec(max_calls_per_h=40), judge, clock=clock, spend=ledger)
+    await panel.evaluate(make_tasks(range(5)))
+    await panel.evaluate(make_tasks(range(5)))
+    assert judge.calls == 2
+    ledger.value = Spend(0, 0.0)
+    clock.advance(60)
+    await panel.evaluate(make_tasks(range(5)))
+    assert judge.calls == 7
+    hour = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+    assert ledger.asked == [("faithful", hour), ("faithful", hour + timedelta(hours=1))]
+
+
+async def test_failed_calls_count_too() -> None:
+    judge = ScriptedJudge(CallError("HTTP 503", status=503))
+    result = await make_panel(llm_spec(max_calls_per_h=3, max_attempts=2), judge).evaluate(make_tasks(range(3)))
+    assert judge.calls == 3
+    assert len(result.scores) + len(result.ledger) == 3
+
+
+async def test_a_cap_of_zero_allows_nothing() -> None:
+    judge = ScriptedJudge(YES)
+    result = await make_panel(llm_spec(max_calls_per_h=0), judge).evaluate([make_task(0)])
+    assert judge.calls == 0
+    assert result.ledger[0].decision is Decision.OVER_BUDGET
+
+
+async def test_money_of_a_day_stops_before_the_call_that_would_pass_the_cap() -> None:
+    judge = ScriptedJudge(Completion(text="YES", input_tokens=1_000, output_tokens=0))
+    spec = llm_spec(max_calls_per_h=None, max_usd_per_day=10.0, max_tokens=1_000, **PRICES)
+    panel = make_panel(spec, judge)
+    # Before a call about 0.6 + 1 USD are set aside, after it 1 USD was spent.
+    made = 0
+    for number in range(20):
+        made += len((await panel.evaluate([make_task(number)])).scores)
+    assert made == judge.calls == 9
+    result = await panel.evaluate([make_task(99)])
+    assert result.ledger[0].reason == "max_usd_per_day"
+
+
+async def test_a_call_nobody_answered_is_counted_at_its_full_price() -> None:
+    spec = llm_spec(timeout_s=0.05, max_attempts=1, max_calls_per_h=None, max_usd_per_day=100.0, **PRICES)
+    result = await make_panel(spec, ScriptedJudge(HANG)).evaluate([make_task(0)])
+    (call,) = result.calls
+    assert call.cost_usd is not None
+    assert call.cost_usd > 0.5
+
+
+async def test_an_error_the_endpoint_answers_with_costs_nothing() -> None:
+    spec = llm_spec(max_attempts=1, **PRICES)
+    result = await make_panel(spec, ScriptedJudge(CallError("HTTP 500", status=500))).evaluate([make_task(0)])
+    assert [call.cost_usd for call in result.calls] == [0.0]
+
+
+async def test_without_prices_the_cost_is_unknown_and_not_zero() -> None:
+    result = await make_panel(llm_spec(), ScriptedJudge(YES)).evaluate([make_task(0)])
+    assert result.calls[0].cost_usd is None
+    assert result.scores[0].usage.cost_usd is None
+
+
+async def test_a_run_has_its_own_cap_over_all_its_judges() -> None:
+    judge = ScriptedJudge(YES)
+    panel = make_panel([llm_spec("one"), llm_spec("two")], judge, caps=RunCaps(max_calls=40))
+    result = await panel.evaluate(make_tasks(range(100), "one", "two"))
+    assert judge.calls == 40
+    assert len(result.scores) == 40
+    assert {row.reason for row in result.ledger} == {"max_calls"}
+    assert len(result.ledger) == 160
+
+
+async def test_a_run_s_money_is_capped() -> None:
+    judge = ScriptedJudge(Completion(text="YES", input_tokens=1_000, output_tokens=0))
+    panel = make_panel(llm_spec(**PRICES), judge, caps=RunCaps(max_usd=5.0))
+    result = await panel.evaluate(make_tasks(range(50)))
+    assert 1 <= judge.calls <= 5
+    assert {row.reason for row in result.ledger} == {"max_usd"}
+
+
+async def test_when_the_store_cannot_say_what_was_spent_nothing_is_called() -> None:
+    ledger, judge = Ledger(), ScriptedJudge(YES)
+    ledger.down = True
+    panel = make_panel([llm_spec(), lexical_spec()], judge, spend=ledger)
+    with pytest.raises(StoreUnavailable):
+        await panel.evaluate([make_task(0, "faithful", "lexical")])
+    assert judge.calls == 0
+    assert len((await panel.evaluate([make_task(0, "lexical")])).scores) == 1
+
+
+async def test_an_hour_that_begins_while_the_store_is_down_leaves_the_trace_undecided() -> None:
+    clock, ledger = ManualClock(datetime(2026, 1, 1, 12, 59, tzinfo=timezone.utc)), Ledger()
+
+    def script(prompt: str) -> CallError:
+        clock.advance(120)
+        ledger.down = True
+        return CallError("HTTP 503", status=503)
+
+    judge = ScriptedJudge(script)
+    result = await make_panel(llm_spec(), judge, clock=clock, spend=ledger).evaluate([make_task(0)])
+    assert judge.calls == 1
+    assert [(row.decision, row.reason) for row in result.ledger] == [(Decision.UNDECIDED, "spend_unknown")]
+    assert len(result.calls) == 1

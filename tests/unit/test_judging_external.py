@@ -1,0 +1,231 @@
+"""Evaluators that are not ours run behind the same guard, and their results are read strictly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
+
+from tests.support.panels import make_panel, make_task, make_tasks
+from tracejudge.errors import SettingsError
+from tracejudge.judging import JudgeSpec
+from tracejudge.judging.evaluators.base import FixedPrompts
+from tracejudge.judging.failures import CallError
+from tracejudge.scores import Decision, Outcome
+from tracejudge.testing import make_trace
+from tracejudge.testing.judges import ScriptedJudge
+
+HERE = __name__
+STOCK = "llama_index.core.evaluation"
+
+
+class Scripted(FixedPrompts, BaseEvaluator):
+    """Returns, or raises, what its option says."""
+
+    def __init__(self, result: str = "fine") -> None:
+        self._result = result
+        self.evaluated = 0
+
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        self.evaluated += 1
+        results = {
+            "fine": EvaluationResult(passing=True, score=0.9, feedback="well put"),
+            "only a score": EvaluationResult(score=0.4),
+            "only a verdict": EvaluationResult(passing=False),
+            "of five": EvaluationResult(score=4.0),
+            "nothing": EvaluationResult(),
+            "invalid": EvaluationResult(invalid_result=True, invalid_reason="could not parse", feedback="raw"),
+            "nan": EvaluationResult(passing=True, score=float("nan")),
+            "inf": EvaluationResult(passing=True, score=float("inf")),
+            "too high": EvaluationResult(passing=True, score=1.5),
+        }
+        if self._result == "raises":
+            raise RuntimeError("no idea")
+        if self._result == "hangs":
+            await asyncio.Event().wait()
+        if self._result == "busy" and self.evaluated < 3:
+            raise CallError("HTTP 429", status=429)
+        if self._result == "no result":
+            return "YES"  # type: ignore[return-value]
+        return results.get(self._result, results["fine"])
+
+
+class Asking(FixedPrompts, BaseEvaluator):
+    """Asks the model it was given, twice."""
+
+    def __init__(self, llm: Any) -> None:
+        self._llm = llm
+
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        first = await self._llm.acomplete(f"first {response}")
+        second = await self._llm.acomplete(f"second {response}")
+        return EvaluationResult(passing=first.text == second.text, feedback=second.text)
+
+
+def spec(result: str = "fine", **fields: Any) -> JudgeSpec:
+    return JudgeSpec.model_validate(
+        {"name": "own", "kind": f"{HERE}:Scripted", "options": {"result": result}, **fields}
+    )
+
+
+def stock(name: str, **fields: Any) -> JudgeSpec:
+    values = {"name": "stock", "kind": f"{STOCK}:{name}", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    return JudgeSpec.model_validate({**values, "max_calls_per_h": 1000, **fields})
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome", "score"),
+    [
+        ("fine", Outcome.PASSED, 0.9),
+        ("only a score", Outcome.FAILED, 0.4),
+        ("only a verdict", Outcome.FAILED, 0.0),
+    ],
+)
+async def test_an_own_class_is_a_judge(result: str, outcome: Outcome, score: float) -> None:
+    (row,) = (await make_panel(spec(result)).evaluate([make_task(0, "own")])).scores
+    assert (row.outcome, row.score) == (outcome, score)
+    assert row.flags == ()
+
+
+async def test_a_threshold_of_the_spec_wins_over_the_class_s_own_verdict() -> None:
+    (row,) = (await make_panel(spec("fine", threshold=0.95)).evaluate([make_task(0, "own")])).scores
+    assert row.outcome is Outcome.FAILED
+
+
+async def test_scores_on_another_scale_are_mapped() -> None:
+    (row,) = (await make_panel(spec("of five", scale=(1, 5))).evaluate([make_task(0, "own")])).scores
+    assert row.score == 0.75
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ("nothing", "unparsable"),
+        ("invalid", "judge_error"),
+        ("nan", "out_of_range"),
+        ("inf", "out_of_range"),
+        ("too high", "out_of_range"),
+        ("raises", "judge_error"),
+        ("no result", "judge_error"),
+        ("hangs", "judge_timeout"),
+    ],
+)
+async def test_b08_what_is_no_verdict_is_invalid_and_never_zero(result: str, reason: str) -> None:
+    panel = make_panel(spec(result, timeout_s=0.05, max_attempts=2))
+    (row,) = (await panel.evaluate([make_task(0, "own")])).scores
+    assert (row.outcome, row.score, row.reason) == (Outcome.INVALID, None, reason)
+
+
+async def test_transient_errors_of_an_own_class_are_tried_again() -> None:
+    (row,) = (await make_panel(spec("busy")).evaluate([make_task(0, "own")])).scores
+    assert row.outcome is Outcome.PASSED
+
+
+async def test_what_an_own_class_needs_is_said_in_its_spec() -> None:
+    trace = make_trace(0, source_nodes=[], query="")
+    assert len((await make_panel(spec()).evaluate([make_task(trace, "own")])).scores) == 1
+    needy = await make_panel(spec(needs=("context",))).evaluate([make_task(trace, "own")])
+    assert [(row.decision, row.reason) for row in needy.ledger] == [(Decision.NOT_APPLICABLE, "no_context")]
+
+
+async def test_each_evaluation_of_a_capped_own_class_counts_as_a_call() -> None:
+    result = await make_panel(spec(max_calls_per_h=3)).evaluate(make_tasks(range(5), "own"))
+    assert len(result.scores) == len(result.calls) == 3
+    assert {row.decision for row in result.ledger} == {Decision.OVER_BUDGET}
+
+
+async def test_every_call_of_an_own_class_to_the_judge_s_model_is_recorded_and_capped() -> None:
+    asking = JudgeSpec.model_validate(
+        {
+            "name": "own",
+            "kind": f"{HERE}:Asking",
+            "base_url": "http://127.0.0.1:9/v1",
+            "model": "m",
+            "max_calls_per_h": 5,
+            "concurrency": 1,
+        }
+    )
+    judge = ScriptedJudge("the same")
+    result = await make_panel(asking, judge).evaluate(make_tasks(range(4), "own"))
+    assert judge.calls == len(result.calls) == 5
+    assert [score.usage.calls for score in result.scores] == [2, 2]
+    assert [row.decision for row in result.ledger] == [Decision.OVER_BUDGET] * 2
+
+
+async def test_an_own_class_finds_a_gone_model_too() -> None:
+    asking = JudgeSpec.model_validate(
+        {"name": "own", "kind": f"{HERE}:Asking", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    )
+    judge = ScriptedJudge(CallError("HTTP 401", status=401))
+    result = await make_panel(asking, judge).evaluate(make_tasks(range(30), "own"))
+    assert judge.calls <= 5
+    assert (len(result.scores), len(result.ledger), len(result.gone)) == (0, 30, 1)
+
+
+@pytest.mark.parametrize("name", ["FaithfulnessEvaluator", "RelevancyEvaluator"])
+async def test_b01_a_stock_pass_on_a_no_does_not_get_through(name: str) -> None:
+    for reply, outcome in (
+        ("NO. The sheet only covers yesterday's prices.", Outcome.FAILED),
+        ("NO - eyes are not mentioned", Outcome.FAILED),
+        ("NO, the yesteryear data is off", Outcome.FAILED),
+        ("YES", Outcome.PASSED),
+        ("I'm sorry, I cannot say yes.", Outcome.INVALID),
+    ):
+        (row,) = (await make_panel(stock(name), ScriptedJudge(reply)).evaluate([make_task(0, "stock")])).scores
+        assert row.outcome is outcome, reply
+
+
+@pytest.mark.parametrize("name", ["FaithfulnessEvaluator", "RelevancyEvaluator"])
+async def test_b14_a_template_given_as_text_reaches_a_stock_evaluator(name: str) -> None:
+    judge = ScriptedJudge("YES")
+    template = "STRICT-V2 {query_str} || {context_str}"
+    await make_panel(stock(name, options={"eval_template": template}), judge).evaluate([make_task(0, "stock")])
+    assert judge.prompts[0].startswith("STRICT-V2 ")
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome", "score"),
+    [
+        ("4.5\nclose to the reference", Outcome.PASSED, 0.875),
+        ("2.0\nwrong", Outcome.FAILED, 0.25),
+        ("4.5", Outcome.INVALID, None),
+        ("4.0 looks right", Outcome.INVALID, None),
+        ("9\ngreat", Outcome.INVALID, None),
+        ("Score: 4\nok", Outcome.INVALID, None),
+        ("   ", Outcome.INVALID, None),
+    ],
+)
+async def test_b03_whatever_a_stock_evaluator_cannot_parse_is_invalid_and_raises_nothing(
+    reply: str, outcome: Outcome, score: float | None
+) -> None:
+    trace = make_trace(0, reference="The limit is ten.")
+    panel = make_panel(stock("CorrectnessEvaluator"), ScriptedJudge(reply))
+    (row,) = (await panel.evaluate([make_task(trace, "stock")])).scores
+    assert (row.outcome, row.score) == (outcome, score)
+
+
+async def test_stock_correctness_without_a_reference_is_not_applicable() -> None:
+    judge = ScriptedJudge("4.5\nfine")
+    result = await make_panel(stock("CorrectnessEvaluator"), judge).evaluate([make_task(0, "stock")])
+    assert [(row.decision, row.reason) for row in result.ledger] == [(Decision.NOT_APPLICABLE, "no_reference")]
+    assert judge.calls == 0
+
+
+def test_options_a_class_does_not_take_are_a_fault_of_the_settings() -> None:
+    with pytest.raises(SettingsError, match="does not take these options"):
+        make_panel(spec(options={"strictness": 3}))

@@ -1,0 +1,211 @@
+"""A judge's identity: what could change a verdict is in it, nothing else is, and a patch release keeps it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.support.panels import lexical_spec, llm_spec
+from tracejudge.judging import JudgeSpec, check_caps, content_hash, estimate
+from tracejudge.testing import make_trace
+
+GOLDEN = {
+    "lexical": ({"kind": "lexical"}, "lexical@d8a999c5c8b7"),
+    "lexical .7": ({"kind": "lexical", "threshold": 0.7}, "lexical@e286a72a77c0"),
+    "faithfulness": (
+        {"kind": "faithfulness", "base_url": "https://judge.example/v1", "model": "gpt-x"},
+        "faithfulness@7b093b27a815",
+    ),
+    "own prompt": (
+        {
+            "kind": "faithfulness",
+            "base_url": "https://judge.example/v1",
+            "model": "gpt-x",
+            "prompt": "Is {response} in {context}?",
+        },
+        "faithfulness@de9f83107d40",
+    ),
+    "any LLM": (
+        {"kind": "faithfulness", "llm": "llama_index.llms.openai:OpenAI", "llm_options": {"model": "gpt-x"}},
+        "faithfulness@a5c9b569f339",
+    ),
+    "own class": ({"kind": "acme.judges:Polite", "options": {"strict": True}}, "own@cbb7dcdb5994"),
+}
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_the_judge_ids_of_this_release_stay(case: str) -> None:
+    """A failing line means that every user's charts start anew: raise `code` on purpose, or put the change back."""
+    fields, judge_id = GOLDEN[case]
+    assert JudgeSpec.model_validate({"name": judge_id.partition("@")[0], **fields}).judge_id() == judge_id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "other"},
+        {"temperature": 0.5},
+        {"temperature": None},
+        {"max_tokens": 100},
+        {"extra_body": {"seed": 7}},
+        {"context_window_tokens": 4096},
+        {"prompt": "STRICT-V2 {query_str} || {context_str}"},
+    ],
+)
+def test_what_could_change_a_verdict_changes_the_id(change: dict[str, Any]) -> None:
+    assert llm_spec(**change).judge_id() != llm_spec().judge_id()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"base_url": "https://gateway.example/v1"},
+        {"api_key_env": "OTHER_KEY"},
+        {"timeout_s": 5.0},
+        {"max_attempts": 1},
+        {"concurrency": 64},
+        {"max_calls_per_h": 7},
+        {"usd_per_million_input_tokens": 1.0, "usd_per_million_output_tokens": 2.0, "max_usd_per_day": 3.0},
+        {"measures": "groundedness"},
+    ],
+)
+def test_what_cannot_change_a_verdict_keeps_the_id(change: dict[str, Any]) -> None:
+    assert llm_spec(**change).judge_id() == llm_spec().judge_id()
+
+
+def test_options_that_say_how_to_reach_a_model_are_no_part_of_the_id() -> None:
+    def spec(**options: Any) -> JudgeSpec:
+        return JudgeSpec.model_validate(
+            {"name": "f", "kind": "faithfulness", "llm": "acme.llms:Acme", "llm_options": {"model": "m", **options}}
+        )
+
+    assert spec(timeout=3, api_base="https://elsewhere.example").judge_id() == spec().judge_id()
+    assert spec(top_p=0.1).judge_id() != spec().judge_id()
+
+
+def test_the_id_of_an_own_class_follows_its_code_number_and_options() -> None:
+    def spec(**fields: Any) -> JudgeSpec:
+        return JudgeSpec.model_validate({"name": "own", "kind": "acme.judges:Polite", **fields})
+
+    ids = {
+        spec().judge_id(),
+        spec(code=2).judge_id(),
+        spec(options={"strict": True}).judge_id(),
+        spec(threshold=0.9).judge_id(),
+        spec(scale=(1, 5)).judge_id(),
+        spec(needs=("query",)).judge_id(),
+    }
+    assert len(ids) == 6
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"kind": "lexcal"}, "neither one of 'lexical', 'faithfulness' nor an import path"),
+        ({"name": "a@b"}, "name"),
+        ({"kind": "faithfulness"}, "give base_url and model"),
+        ({"kind": "faithfulness", "base_url": "http://j/v1"}, "give base_url and model"),
+        ({"model": "m", "base_url": "http://j/v1"}, "calls no model"),
+        ({"kind": "faithfulness", "base_url": "http://u:p@j/v1", "model": "m"}, "api_key_env"),
+        ({"kind": "faithfulness", "base_url": "j/v1", "model": "m"}, "not an http"),
+        ({"kind": "faithfulness", "llm": "OpenAI"}, "not an import path"),
+        ({"kind": "faithfulness", "llm": "a:B", "llm_options": {"api_key": "sk-1"}}, "looks like a secret"),
+        ({"kind": "faithfulness", "llm": "a:B", "llm_options": {"x": {1}}}, "plain JSON"),
+        ({"kind": "faithfulness", "base_url": "http://j/v1", "model": "m", "threshold": 0.5}, "answers yes or no"),
+        (
+            {"kind": "faithfulness", "base_url": "http://j/v1", "model": "m", "max_usd_per_day": 1.0},
+            "usd_per_million_input_tokens",
+        ),
+        (
+            {"kind": "faithfulness", "base_url": "http://j/v1", "model": "m", "prompt": "{response} {contxt}"},
+            "{contxt}",
+        ),
+        ({"kind": "faithfulness", "base_url": "http://j/v1", "model": "m", "prompt": "{response}"}, "{context}"),
+        ({"prompt": "{response}"}, "no prompt of ours"),
+        ({"treshold": 0.5}, "treshold"),
+        ({"threshold": 1.5}, "threshold"),
+        ({"options": {"a": 1}}, "takes none"),
+    ],
+)
+def test_a_wrong_spec_says_what_is_wrong(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        JudgeSpec.model_validate({"name": "lexical", "kind": "lexical", **fields})
+    assert said in str(caught.value)
+
+
+def test_token_settings_are_not_taken_for_secrets() -> None:
+    spec = JudgeSpec.model_validate(
+        {
+            "name": "f",
+            "kind": "faithfulness",
+            "llm": "a:B",
+            "llm_options": {"max_tokens": 5},
+            "extra_body": {"max_completion_tokens": 5},
+        }
+    )
+    assert spec.llm_options == {"max_tokens": 5}
+
+
+def test_a_judge_that_calls_a_model_without_a_cap_is_a_fault_that_names_the_keys_and_the_cost() -> None:
+    uncapped = llm_spec(max_calls_per_h=None, usd_per_million_input_tokens=2.5, usd_per_million_output_tokens=10.0)
+    (fault,) = check_caps([lexical_spec(), uncapped, llm_spec("capped")])
+    assert "'faithful'" in fault
+    assert "max_calls_per_h" in fault
+    assert "max_usd_per_day" in fault
+    assert "1,000 calls" in fault
+    assert "USD" in fault
+
+
+def test_a_cap_of_zero_is_a_cap() -> None:
+    assert check_caps([llm_spec(max_calls_per_h=0)]) == []
+
+
+def test_an_estimate_counts_calls_tokens_and_money_by_rate() -> None:
+    priced = llm_spec(usd_per_million_input_tokens=1.0, usd_per_million_output_tokens=1.0)
+    whole, half, free, unpriced = estimate(
+        [priced, priced.model_copy(update={"name": "half"}), lexical_spec(), llm_spec("unpriced")],
+        traces_per_day=100,
+        rates={"half": 0.5},
+    )
+    assert (whole.calls, half.calls, free.calls) == (100, 50, 0)
+    assert whole.usd is not None
+    assert whole.usd == pytest.approx((whole.input_tokens + whole.output_tokens) / 1e6)
+    assert half.usd == pytest.approx(whole.usd / 2, rel=1e-3)
+    assert free.usd == 0.0
+    assert unpriced.usd is None
+
+
+def test_an_estimate_of_real_traces_counts_their_characters() -> None:
+    short, long = make_trace(0), make_trace(1, response="x" * 36_000)
+    (small,), (large,) = estimate([llm_spec()], traces=[short]), estimate([llm_spec()], traces=[long])
+    assert large.input_tokens - small.input_tokens == pytest.approx(10_000, rel=0.01)
+
+
+def test_equal_content_has_an_equal_hash_whatever_the_ids() -> None:
+    same = [content_hash(make_trace(0)), content_hash(make_trace(0, trace_id="other", app="else"))]
+    assert same[0] == same[1]
+    others = [
+        make_trace(0, response="No."),
+        make_trace(0, query="Why?"),
+        make_trace(0, source_nodes=[{"text": None}]),
+        make_trace(0, source_nodes=[{"text": "a"}, {"text": "b"}]),
+        make_trace(0, source_nodes=[{"text": "ab"}]),
+        make_trace(0, reference="x"),
+        make_trace(0, response=None),
+    ]
+    assert len({*map(content_hash, others), same[0]}) == len(others) + 1
+
+
+def test_specs_are_read_without_loading_an_llm_library_or_an_http_client() -> None:
+    code = (
+        "import sys; from tracejudge.judging import JudgeSpec, check_caps, estimate;"
+        "check_caps([JudgeSpec(name='l', kind='lexical')]);"
+        "JudgeSpec(name='f', kind='faithfulness', base_url='http://j/v1', model='m').judge_id();"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('llama_index', 'aiohttp', 'openai')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
