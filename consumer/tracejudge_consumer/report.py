@@ -28,7 +28,7 @@ class PipelineReport:
     feedback: int = 0
     duplicates: int = 0
     abandoned: int = 0  # left to the partition's next owner before they were judged
-    known: int = 0  # traces that the store held already: redelivered, or sent twice
+    known: int = 0  # traces that the store knew already: redelivered, or sent twice
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by reason; rows the store refused: "store_..."
     passed: int = 0
     failed: int = 0

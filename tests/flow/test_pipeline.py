@@ -162,6 +162,25 @@ def test_the_first_stored_record_of_a_trace_fixes_its_event_time_and_content(
     assert [row.event_time for row in store.scores.rows.values()] == [first.event_time], "one key, so one score"
 
 
+def test_a_crash_inside_the_insert_of_traces_loses_none_of_them(
+    log: Path, store: MemoryStore, panel: ScriptedPanel
+) -> None:
+    """The store fixes event times before it takes the traces: to be known is not to be stored."""
+
+    def die(name: str) -> None:
+        if name == "traces.fixed":
+            raise ZeroDivisionError("stands for kill -9")
+
+    append(log, [make_trace(n) for n in range(10)])
+    store.on_call = die
+    with pytest.raises(ZeroDivisionError):
+        run_to_the_end(log, store, panel)
+    assert (len(store.fixed), len(store.traces.rows)) == (10, 0)
+    store.on_call = lambda name: None
+    report = run_to_the_end(log, store, panel)
+    assert (report.known, report.scored, len(store.traces.rows)) == (10, 10, 10)
+
+
 def test_what_is_not_judged_stands_in_the_ledger_with_its_reason(log: Path, store: MemoryStore) -> None:
     policy = SamplingPolicy.model_validate(
         {

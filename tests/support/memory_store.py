@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from tracejudge.errors import StoreUnavailable
@@ -33,6 +35,24 @@ class MemoryTable(Generic[_Row]):
         return Inserted(stored=len(rows))
 
 
+class MemoryTraces(MemoryTable[StoredTrace]):
+    """As in the store: the event time is fixed first ("traces.fixed" comes in between), the first content stays."""
+
+    def insert(self, rows: Sequence[StoredTrace], /) -> Inserted:
+        self._store.arrive("traces.insert")
+        with self._store.lock:
+            for row in rows:
+                self._store.fixed.setdefault(row.key, row.trace.event_time)
+        self._store.on_call("traces.fixed")
+        with self._store.lock:
+            self.inserts += 1
+            for row in rows:
+                trace = row.trace.model_copy(update={"event_time": self._store.fixed[row.key]})
+                self.rows.setdefault(row.key, replace(row, trace=trace))
+        self._store.leave("traces.insert")
+        return Inserted(stored=len(rows))
+
+
 class MemoryParts(MemoryTable[StoredPart]):
     def of(self, keys: Sequence[TraceKey], /) -> dict[TraceKey, list[StoredPart]]:
         self._store.arrive("parts.of")
@@ -53,7 +73,8 @@ class MemoryStore:
         self.lose_answers = 0
         self.refused_calls = 0
         self.on_call: Callable[[str], None] = lambda name: None
-        self.traces = MemoryTable[StoredTrace](self, "traces", lambda row: (row.key, row.trace.event_time))
+        self.fixed: dict[TraceKey, datetime] = {}
+        self.traces = MemoryTraces(self, "traces", lambda row: row.key)
         self.parts = MemoryParts(self, "parts", lambda row: (row.part.trace_id, row.partition, row.offset))
         self.feedback = MemoryTable[StoredFeedback](self, "feedback", lambda row: row.feedback.feedback_id)
         self.scores = MemoryTable[Score](
@@ -71,11 +92,11 @@ class MemoryStore:
         self.arrive("lookup")
         with self.lock:
             found: dict[TraceKey, Known] = {}
-            for stored in self.traces.rows.values():
-                if stored.key in keys:
-                    scores = [s for s in self.scores.rows.values() if s.key == stored.key and s.run_id == run_id]
-                    found[stored.key] = Known(
-                        event_time=stored.trace.event_time,
+            for key, event_time in self.fixed.items():
+                if key in keys:
+                    scores = [s for s in self.scores.rows.values() if s.key == key and s.run_id == run_id]
+                    found[key] = Known(
+                        event_time=event_time,
                         settled=frozenset(s.judge_id for s in scores if s.outcome.settled),
                         invalid=frozenset(s.judge_id for s in scores if s.outcome is Outcome.INVALID),
                     )

@@ -29,10 +29,10 @@ class PlannedTask:
 class Plan:
     """What to store before judging, what to judge, and what is decided without a judge."""
 
-    new: tuple[StoredTrace, ...]
+    to_store: tuple[StoredTrace, ...]
     tasks: tuple[PlannedTask, ...]
     ledger: tuple[LedgerRow, ...]
-    known: int  # traces the store held already
+    known: int  # traces the store knew already
     settled: int  # (trace, judge) pairs with a settled score
 
     def without(self, rejected: Collection[TraceKey]) -> Plan:
@@ -40,7 +40,7 @@ class Plan:
         if not rejected:
             return self
         return Plan(
-            new=tuple(one for one in self.new if one.key not in rejected),
+            to_store=tuple(one for one in self.to_store if one.key not in rejected),
             tasks=tuple(one for one in self.tasks if _key(one.task) not in rejected),
             ledger=tuple(r for r in self.ledger if TraceKey(r.environment, r.app, r.trace_id) not in rejected),
             known=self.known,
@@ -58,7 +58,8 @@ def plan(
 ) -> Plan:
     """Decides about every (trace, judge) of `records`, which hold each trace once.
 
-    - A trace the store holds keeps its first content and its first event time: it is not stored again.
+    - A trace the store knows keeps its first event time. It is stored again unless it has a score: only a score says
+      that the trace itself went in (the store fixes the event time first), and storing again changes nothing.
     - A settled judge is not asked again. One whose verdict was invalid is: its score replaces the invalid one, under
       the same key, so that there is one score either way.
     - Then the sampling decision, which only looks at the trace: sampled_out or filtered.
@@ -66,7 +67,7 @@ def plan(
 
     A judge that has a score, even an invalid one, gets no ledger row beside it.
     """
-    new: list[StoredTrace] = []
+    to_store: list[StoredTrace] = []
     tasks: list[PlannedTask] = []
     ledger: list[LedgerRow] = []
     settled = 0
@@ -75,8 +76,9 @@ def plan(
         if before is not None and before.event_time != trace.event_time:
             trace = trace.model_copy(update={"event_time": before.event_time})
         signals = compute_signals(trace)
-        if before is None:
-            new.append(
+        done, invalid = (_NOBODY, _NOBODY) if before is None else (before.settled, before.invalid)
+        if not done and not invalid:
+            to_store.append(
                 StoredTrace(
                     trace=trace,
                     signals=signals.as_dict(),
@@ -86,7 +88,6 @@ def plan(
                     offset=raw.offset,
                 )
             )
-        done, invalid = (_NOBODY, _NOBODY) if before is None else (before.settled, before.invalid)
         open_names = [name for name, judge_id in judge_ids.items() if judge_id not in done]
         settled += len(judge_ids) - len(open_names)
         if not open_names:
@@ -114,10 +115,10 @@ def plan(
             )
             tasks.append(PlannedTask(task, record.taken.tracker))
     return Plan(
-        new=tuple(new),
+        to_store=tuple(to_store),
         tasks=tuple(tasks),
         ledger=tuple(ledger),
-        known=len(records) - len(new),
+        known=sum(record.key in known for record in records),
         settled=settled,
     )
 

@@ -115,10 +115,10 @@ class BatchProcessor:
         todo: Plan = await self._off_loop(partial(plan, traces, known, policy=self._policy, judge_ids=judge_ids, at=at))
         fresh = sum(record.key not in known for record in assembled)
         report = PipelineReport(known=todo.known, settled=todo.settled, assembled=fresh)
-        if todo.new:
-            inserted = await self._calls(partial(self._store.traces.insert, todo.new))
+        if todo.to_store:
+            inserted = await self._calls(partial(self._store.traces.insert, todo.to_store))
             report += _refused(inserted)
-            todo = todo.without({todo.new[row.index].key for row in inserted.rejected})
+            todo = todo.without({todo.to_store[row.index].key for row in inserted.rejected})
         self._checkpoint("traces_stored")
         # A partition that was taken away is its new owner's to judge: judging here too would only buy it twice.
         tasks = [one.task for one in todo.tasks if not one.tracker.forgotten]
