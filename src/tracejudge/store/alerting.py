@@ -119,9 +119,17 @@ class AlertSnapshots(Table[AlertSnapshot]):
         """Stores a snapshot."""
         self._insert([snapshot])
 
+    def save_all(self, snapshots: Sequence[AlertSnapshot]) -> None:
+        """Stores snapshots in one insert, which is all or nothing up to 100 000 rows and 32 MB, else in this order."""
+        self._insert(snapshots)
+
     def load(self, name: str) -> AlertSnapshot | None:
         """The snapshot that stands."""
         return next(iter(self._select("WHERE name = {name:String}", {"name": name})), None)
+
+    def load_all(self) -> dict[str, AlertSnapshot]:
+        """The snapshots that stand, by name."""
+        return {snapshot.name: snapshot for snapshot in self._select("ORDER BY name")}
 
     def _encode(self, value: AlertSnapshot) -> Row:
         saved_us = microseconds("saved_at", value.saved_at)
