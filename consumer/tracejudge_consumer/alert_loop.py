@@ -1,16 +1,53 @@
-"""The one leader that folds stored scores into alerts and sees that every notification is delivered."""
+"""The one leader that folds stored scores into alerts and sees that every notification is delivered.
+
+A tick goes through steps, each of which may be the last of a process that is killed:
+
+1. hold the lease; without it do nothing
+2. read score rows in (judged_at, trace_id) order, up to `settle_s` before the store's now, and fold them
+3. store the snapshots of what changed, together with the cursor and the events not yet published: the point of no
+   return. Until then nobody has heard of these events and the rows are folded again; from then on they are facts
+4. store the events, put their notifications into the outbox, deliver what is pending there
+
+Steps 3 and 4 may be repeated without a change, up to the notification that was in transit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from tracejudge.alerts import AlertEvent, MinimumRule, Notifier
+from tracejudge.alerts import (
+    AlertEvent,
+    Engine,
+    MinimumRule,
+    Notifier,
+    SeenRows,
+    SeriesSnapshot,
+    SeriesStatus,
+    event_from_json,
+    event_to_json,
+)
 from tracejudge.clock import Clock
-from tracejudge.store import Store
+from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
+from tracejudge_consumer.deliveries import Deliveries
+
+logger = logging.getLogger(__name__)
+
+LEASE: Final = "alert-loop"
+_LOOP: Final = "alert-loop"  # the snapshot that holds the cursor; all others are the engine's
+_FORMAT: Final = 1
+_PAGE: Final = 5000
+_REREAD_EVERY_S: Final = 60.0
 
 
 class AlertLoop:
-    """Call `tick` every few seconds from any number of processes: the holder of the store's lease does the work."""
+    """Call `tick` every few seconds from any number of processes: the holder of the store's lease does the work.
+
+    `holder` must be unique to the process. Rows stored up to `lookback_s` behind the cursor are still found, once a
+    minute. Not thread-safe.
+    """
 
     def __init__(
         self,
@@ -22,14 +59,202 @@ class AlertLoop:
         holder: str,
         settle_s: float = 30.0,
         lookback_s: float = 900.0,
+        lease_ttl_s: float = 60.0,
         checkpoint: Callable[[str], None] = lambda _: None,
     ) -> None:
-        raise NotImplementedError
+        self._store = store
+        self._rules = tuple(rules)
+        self._clock = clock
+        self._holder = holder
+        self._settle = timedelta(seconds=settle_s)
+        self._lookback = timedelta(seconds=lookback_s)
+        self._lease_ttl_s = lease_ttl_s
+        self._checkpoint = checkpoint
+        self._deliveries = Deliveries(store=store, notifiers=notifiers, checkpoint=checkpoint)
+        self._lease: Lease | None = None
+        self._renewed_at = 0.0
+        self._engine: Engine | None = None
+        self._forget()
+        Engine(self._rules)  # two rules of one name are a fault of the settings: said now, not at the first tick
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process held the lease at its last tick."""
+        return self._lease is not None
+
+    @property
+    def late_rows(self) -> int:
+        """Rows folded so far that turned up behind the cursor."""
+        return self._late_rows
+
+    def status(self) -> list[SeriesStatus]:
+        """Every series, as of the last tick; empty while another process leads."""
+        return self._engine.status() if self._engine is not None else []
 
     def tick(self) -> list[AlertEvent]:
-        """One round: the events newly published by this process; empty while another process leads."""
-        raise NotImplementedError
+        """One round: the events newly published by this process; empty while another process leads.
+
+        Raises ServiceUnavailable when the store does not answer: tick again later. Nothing is lost by it.
+        """
+        if not self._lead():
+            return []
+        try:
+            return self._round()
+        except BaseException:
+            # What was folded may not have been stored: the store knows, so the next tick asks it.
+            self._forget()
+            raise
 
     def close(self) -> None:
         """Gives the lease back, so that another process may lead at once."""
-        raise NotImplementedError
+        lease, self._lease = self._lease, None
+        self._forget()
+        if lease is not None:
+            self._store.leases.release(lease)
+
+    # ------------------------------------------------------------------ leading
+
+    def _lead(self) -> bool:
+        now = self._clock.monotonic()
+        if self._lease is not None and now - self._renewed_at < self._lease_ttl_s / 3:
+            return True
+        held = self._store.leases.renew(self._lease, self._lease_ttl_s) if self._lease is not None else None
+        if held is None:
+            if self._lease is not None:
+                logger.warning("alert loop: lease lost after fencing number %d", self._lease.fencing)
+                self._forget()
+            held = self._store.leases.acquire(LEASE, self._holder, self._lease_ttl_s)
+            if held is not None:
+                logger.info("alert loop: leading with fencing number %d", held.fencing)
+        self._lease, self._renewed_at = held, now
+        self._checkpoint("lease")
+        return held is not None
+
+    def _forget(self) -> None:
+        self._engine = None
+        self._cursor: Cursor | None = None
+        self._seen = SeenRows()
+        self._unpublished: list[AlertEvent] = []
+        self._late_rows = 0
+        self._reread_at: float | None = None
+        self._saved_at: datetime | None = None
+
+    # ------------------------------------------------------------------ one round
+
+    def _round(self) -> list[AlertEvent]:
+        engine = self._engine if self._engine is not None else self._restore()
+        if not self._fold(engine):
+            return []
+        silences = engine.tick(self._store.now())
+        if silences:
+            self._unpublished += silences
+            self._save(engine.snapshot(changed_only=True))
+        published = self._publish(engine)
+        self._deliveries.deliver(still_leading=self._lead)
+        return published
+
+    def _fold(self, engine: Engine) -> bool:
+        """Folds all rows there are; False when the lease was lost meanwhile."""
+        until = self._store.now() - self._settle
+        place = self._begin()
+        while page := self._store.scores.since(place, until=until, limit=_PAGE):
+            place = Cursor(page[-1].judged_at, page[-1].trace_id)
+            cursor = self._cursor
+            fresh = [score for score in page if self._seen.add(score)]
+            late = 0 if cursor is None else sum((s.judged_at, s.trace_id) <= cursor for s in fresh)
+            if late:
+                self._late_rows += late
+                logger.info("alert loop: %d rows turned up behind the cursor and were folded on arrival", late)
+            self._unpublished += engine.fold(fresh)
+            if cursor is None or place > cursor:
+                self._cursor = place
+                self._seen.forget_before(place.judged_at - self._lookback)
+            self._checkpoint("folded")
+            if fresh:
+                self._save(engine.snapshot(changed_only=True))
+            if not self._lead():
+                return False
+        return True
+
+    def _begin(self) -> Cursor | None:
+        """Where to read from: the cursor, or once a minute a stretch before it."""
+        cursor, now = self._cursor, self._clock.monotonic()
+        if cursor is None or (self._reread_at is not None and now - self._reread_at < _REREAD_EVERY_S):
+            return cursor
+        self._reread_at = now
+        start = self._seen.known_from(cursor.judged_at, back=self._lookback)
+        return Cursor(start, "") if start < cursor.judged_at else cursor
+
+    def _publish(self, engine: Engine) -> list[AlertEvent]:
+        events = self._unpublished
+        if not events:
+            return []
+        inserted = self._store.alert_events.insert(events)
+        if inserted.rejected:
+            logger.error("alert loop: %d events were refused by the store", len(inserted.rejected))
+        self._checkpoint("events stored")
+        still_open = {status.alert_event_id for status in engine.status()}
+        self._deliveries.enqueue(events, still_open=still_open, now=self._store.now())
+        self._checkpoint("outbox stored")
+        self._unpublished = []
+        self._save([])
+        return events
+
+    # ------------------------------------------------------------------ snapshots
+
+    def _save(self, taken: Sequence[SeriesSnapshot]) -> None:
+        """Stores the engine's snapshots and the loop's own in one insert, the loop's last."""
+        if self._lease is None:
+            raise RuntimeError("no lease; only the leader saves")
+        now = self._store.now()
+        # Of two snapshots under one fencing number the later stands: the store's clock may have been set back.
+        if self._saved_at is not None:
+            now = max(now, self._saved_at + timedelta(milliseconds=1))
+        self._saved_at = now
+        state = {
+            "format": _FORMAT,
+            "seen": self._seen.to_state(),
+            "unpublished": [event_to_json(event) for event in self._unpublished],
+            "late_rows": self._late_rows,
+        }
+        fencing = self._lease.fencing
+        self._store.alert_snapshots.save_all(
+            [
+                *(AlertSnapshot(name=s.name, cursor=None, state=s.state, saved_at=now, fencing=fencing) for s in taken),
+                AlertSnapshot(name=_LOOP, cursor=self._cursor, state=state, saved_at=now, fencing=fencing),
+            ]
+        )
+        self._checkpoint("snapshots stored")
+
+    def _restore(self) -> Engine:
+        engine = Engine(self._rules)
+        stored = self._store.alert_snapshots.load_all()
+        events = engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != _LOOP)
+        loop = stored.get(_LOOP)
+        if loop is not None:
+            self._saved_at = loop.saved_at
+            self._read_state(loop.cursor, loop.state)
+        self._unpublished += events
+        # Everything again under our fencing number: a former leader that does not know it is none writes in vain.
+        engine_state = engine.snapshot()
+        self._save(engine_state)
+        self._engine = engine
+        return engine
+
+    def _read_state(self, cursor: Cursor | None, state: Mapping[str, Any]) -> None:
+        if state.get("format") != _FORMAT:
+            logger.warning("alert loop: its snapshot has another format; all scores are folded again")
+            return
+        self._cursor = cursor
+        self._seen = SeenRows.from_state(state["seen"])
+        self._unpublished = [event_from_json(event) for event in state["unpublished"]]
+        self._late_rows = state["late_rows"]
+
+
+def load_series(store: Store, rules: Sequence[MinimumRule]) -> list[SeriesStatus]:
+    """Where every series of the rules stood when the alert loop last saved it, and which are silent now."""
+    engine = Engine(rules)
+    stored = store.alert_snapshots.load_all()
+    engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != _LOOP)
+    engine.tick(store.now())
+    return engine.status()

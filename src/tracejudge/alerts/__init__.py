@@ -5,8 +5,9 @@ from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesStat
 from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
 from tracejudge.alerts.notify import NotDelivered, Notifier
 from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule
+from tracejudge.alerts.seen import SeenRows
 from tracejudge.alerts.snapshots import SeriesSnapshot
-from tracejudge.alerts.wire import EVENT_VERSION, event_to_json
+from tracejudge.alerts.wire import EVENT_VERSION, event_from_json, event_to_json
 
 __all__ = [
     "EVENT_VERSION",
@@ -18,6 +19,7 @@ __all__ = [
     "NotDelivered",
     "Notifier",
     "NotifierSettings",
+    "SeenRows",
     "SeriesKey",
     "SeriesSnapshot",
     "SeriesState",
@@ -25,5 +27,6 @@ __all__ = [
     "Severity",
     "build_notifier",
     "build_notifiers",
+    "event_from_json",
     "event_to_json",
 ]

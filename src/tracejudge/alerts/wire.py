@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timezone
+from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any, Final
 
-from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.event import AlertEvent, SeriesKey
 
 EVENT_VERSION: Final = 1
 """Additive changes do not raise it: receivers ignore what they do not know."""
@@ -20,7 +21,7 @@ def event_to_json(event: AlertEvent) -> dict[str, Any]:
         "kind": event.kind,
         "severity": event.severity,
         "heuristic": event.heuristic,
-        "at": event.at.astimezone(timezone.utc).isoformat(timespec="milliseconds"),
+        "at": event.at.astimezone(timezone.utc).isoformat(timespec="microseconds"),
         "summary": event.summary,
         "series": {
             "rule": series.rule,
@@ -32,3 +33,19 @@ def event_to_json(event: AlertEvent) -> dict[str, Any]:
         },
         "evidence": dict(event.evidence),
     }
+
+
+def event_from_json(data: Mapping[str, Any]) -> AlertEvent:
+    """The event that `event_to_json` wrote."""
+    series = dict(data["series"])
+    series["group"] = tuple(series["group"].items())
+    return AlertEvent(
+        event_id=data["event_id"],
+        series=SeriesKey(**series),
+        kind=data["kind"],
+        severity=data["severity"],
+        heuristic=data["heuristic"],
+        at=datetime.fromisoformat(data["at"]),
+        summary=data["summary"],
+        evidence=data["evidence"],
+    )
