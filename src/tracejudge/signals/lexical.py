@@ -17,11 +17,11 @@ from typing import Final
 # A number with its inner points and commas, or a run of letters and digits with at most one apostrophe inside.
 _TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
 _NUMBER: Final = re.compile(r"\d[\d.,]*\Z")
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|\s*\n[\s\-*•·]*")
+_SENTENCE_END: Final = re.compile(
+    r"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)\]]))\s+|\s*\n[\s\-*•·]*",
+)
 _ABBREVIATION: Final = re.compile(
-    r"(?:\b(?:e\.g|i\.e|cf|vs|etc|mr|mrs|ms|dr|prof|st|no|fig|eq|inc|ltd|co|corp|approx|jr|sr|u\.s|u\.k|a\.m|p\.m)"
-    r"|\b[^\W\d_])\.\Z",
-    re.IGNORECASE,
+    r"(?:\b(?i:e\.g|i\.e|cf|vs|etc|mr|mrs|ms|dr|prof|st|fig|eq|inc|ltd|co|corp|approx|jr|sr|u\.s|u\.k|a\.m|p\.m)|\b[A-Z])\.\Z"
 )
 
 # Scripts written without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, kana, Han and its extensions.
