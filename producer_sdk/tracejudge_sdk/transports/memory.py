@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
+from tracejudge_sdk.errors import TransportUnavailable
 
 
 class MemoryTransport:
@@ -15,30 +16,34 @@ class MemoryTransport:
     Set `error` to make every `send` raise it, as a broker would that is down or says no.
     """
 
-    def __init__(self, *, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        records: list[tuple[str, bytes]] | None = None,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    ) -> None:
         self.max_record_bytes = max_record_bytes
-        self.records: list[tuple[str, bytes]] = []
+        self.records: list[tuple[str, bytes]] = [] if records is None else records
         self.error: Exception | None = None
         self.closed = False
-        self._lock = threading.Lock()
 
     def send(self, records: Sequence[tuple[str, bytes]]) -> None:
-        with self._lock:
-            if self.error is not None:
-                raise self.error
-            self.records.extend(records)
+        if self.closed:
+            raise TransportUnavailable("memory transport is closed: build another one")
+        if self.error is not None:
+            raise self.error
+        self.records.extend(records)
 
     def close(self, timeout_s: float) -> None:
         self.closed = True
 
 
-_QUEUES: Final[dict[str, MemoryTransport]] = {}
+_QUEUES: Final[dict[str, list[tuple[str, bytes]]]] = {}
 _QUEUES_LOCK: Final = threading.Lock()
 
 
 def memory_transport(name: str, *, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES) -> MemoryTransport:
-    """The transport of memory://NAME: the same object for the same name."""
+    """A transport to memory://NAME: those of one name share their records."""
     with _QUEUES_LOCK:
-        if name not in _QUEUES:
-            _QUEUES[name] = MemoryTransport(max_record_bytes=max_record_bytes)
-        return _QUEUES[name]
+        records = _QUEUES.setdefault(name, [])
+    return MemoryTransport(records=records, max_record_bytes=max_record_bytes)
