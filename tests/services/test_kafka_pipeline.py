@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from tests.support.intakes import KafkaTestQueue, new_group
+from tests.support.crash_consumer import KILLED, CrashSettings, asked_in, start
+from tests.support.intakes import QUICK_GROUP, KafkaTestQueue, new_group
+from tests.support.kafka.process import GuardedProcess
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.memory_store import MemoryStore
 from tests.support.running_pipeline import PATIENCE_S, Running, Stages, quick_limits
 from tests.support.scripted_panel import ScriptedPanel
 from tracejudge.sampling import SamplingPolicy
+from tracejudge.scores import Outcome
+from tracejudge.store import ScoreFilter, Store, open_store
 from tracejudge.testing import make_trace
 from tracejudge_consumer.intake.kafka import KafkaIntake
 from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.stages.needs import PipelineStore
+from tracejudge_consumer.stages.process import Stage
 from tracejudge_sdk.codec import encode
 
 pytestmark = pytest.mark.kafka
@@ -37,12 +44,13 @@ class Group:
         *,
         limits: dict[str, Any] | None = None,
         options: dict[str, Any] | None = None,
+        store: PipelineStore | None = None,
         **more: Any,
     ) -> tuple[KafkaIntake, Pipeline]:
         intake = self.queue.reader(self.name, **(options or {}))
         pipeline = Pipeline(
             intake=intake,
-            store=self.store,
+            store=store or self.store,
             panel=panel,
             policy=SamplingPolicy(),
             limits=quick_limits(**(limits or {})),
@@ -175,3 +183,68 @@ def test_a_broker_that_is_away_is_waited_for(
         running.stop()
     assert max(panel.asked.values()) == 1
     assert group.committed() == 60
+
+
+class Members:
+    """Consumer processes of one group on one topic and one store, which this process serves."""
+
+    def __init__(self, group: Group, folder: Path, store: Store) -> None:
+        self.group = group
+        self.folder = folder
+        self.store = store
+        self.asked = folder / "asked.txt"
+
+    def start(self, name: str, *, kill_at: tuple[Stage, int] | None = None) -> GuardedProcess:
+        settings = CrashSettings(
+            queue=f"kafka://{self.group.queue.bootstrap}/{self.group.queue.topic}",
+            store=f"chdb:///{self.folder / 'store'}",
+            group=self.group.name,
+            asked=str(self.asked),
+            kill_at=kill_at,
+            until_idle=False,
+            limits={"batch_records": 10, "max_in_flight_records": 40},
+            queue_options=QUICK_GROUP,
+        )
+        return start(settings, self.folder, name)
+
+    def scored(self) -> dict[str, Outcome]:
+        rows = [score for batch in self.store.scores.stream(ScoreFilter()) for score in batch]
+        assert len({score.trace_id for score in rows}) == len(rows), "one score per trace"
+        return {score.trace_id: score.outcome for score in rows}
+
+    def wait_for_scores(self, count: int, *, looks: int = 600) -> None:
+        for _ in range(looks):
+            if len(self.scored()) >= count:
+                return
+            threading.Event().wait(0.1)  # the processes tell nobody how far they are but the store
+        logs = "\n".join(path.read_text()[-2000:] for path in sorted(self.folder.glob("*.log")))
+        raise AssertionError(f"{len(self.scored())} of {count} scores after a minute\n{logs}")
+
+
+def test_of_two_consumers_one_is_killed_and_nothing_is_lost_and_nothing_comes_twice(
+    group: Group, tmp_path: Path
+) -> None:
+    with open_store(f"chdb:///{tmp_path / 'store'}") as store:
+        store.migrate()
+        members = Members(group, tmp_path, store)
+        stays = members.start("stays")
+        dies = members.start("dies", kill_at=("judged", 2))
+        sent = 0
+        while dies.exit_status is None:
+            assert sent < 4_000, "the second consumer got no partition"
+            send(group, range(sent, sent + 40))
+            sent += 40
+            members.wait_for_scores(sent - 40)
+        assert dies.exit_status == KILLED
+        members.wait_for_scores(sent)
+        assert stays.stop(PATIENCE_S), "SIGTERM ends it in order"
+        assert members.scored() == {
+            make_trace(n).trace_id: Outcome.PASSED if n % 3 else Outcome.FAILED for n in range(sent)
+        }
+        assert group.committed() == sent
+        asked = asked_in(members.asked)
+        assert len(asked) == sent
+        assert asked.total() - sent <= 40, "only what was in flight at the kill was bought again"
+        group.name = new_group()
+        again = group.member(ScriptedPanel(), store=store)[1].run(until_idle=True)
+        assert (again.records, again.settled, again.asked) == (sent, sent, 0)
