@@ -151,9 +151,7 @@ class Scores(Table[Score]):
         """
         if (split := self._minutes.serves(query)) is not None:
             older = self._minutes.buckets(replace(query, end=split))
-            return older + (
-                raw_buckets(self._connection, self._judges, replace(query, start=split)) if split < query.end else []
-            )
+            return older + raw_buckets(self._connection, self._judges, replace(query, start=split))
         return raw_buckets(self._connection, self._judges, query)
 
     def of_trace(self, trace_id: str, *, environment: str | None = None, app: str | None = None) -> list[Score]:

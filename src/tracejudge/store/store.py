@@ -105,6 +105,10 @@ class Store:
         """Rows of any SELECT, for tools and tests; values are bound as `{name:Type}`, instants come as integers."""
         return self._connection.query(sql, parameters)
 
+    def command(self, sql: str, parameters: Mapping[str, object] | None = None) -> None:
+        """Runs any repeatable statement that gives no rows, for tools and tests."""
+        self._connection.command(sql, parameters)
+
     def optimize(self, table: str) -> None:
         """Merges a table's parts now. For tests and after large deletions; readers give the same answers before."""
         self._connection.command(f"OPTIMIZE TABLE `{table}` FINAL")
