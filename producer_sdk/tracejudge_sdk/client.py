@@ -165,7 +165,8 @@ class TraceClient:
         if self._outbox.stats().queued:
             self._start_sender()
             if not self._sender.alive:
-                return False  # nobody would send it, however long we wait
+                # It has ended with all of it sent, or nobody will send it however long we wait.
+                return self._outbox.flush(0.0)
         return self._outbox.flush(timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> bool:
