@@ -146,3 +146,9 @@ class OffsetBook:
     def unfinished(self) -> int:
         with self._lock:
             return sum(tracker.unfinished for tracker in self._trackers.values())
+
+    @property
+    def gap(self) -> int:
+        """What a crash would repeat, over all partitions (see `OffsetTracker.gap`)."""
+        with self._lock:
+            return sum(tracker.gap for tracker in self._trackers.values())

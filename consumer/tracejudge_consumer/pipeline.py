@@ -267,7 +267,7 @@ class Pipeline:
         metrics.partitions.set(partitions)
         metrics.in_flight_records.set(self._held.records)
         metrics.in_flight_bytes.set(self._held.size_bytes)
-        metrics.offset_gap.set(self._book.unfinished)
+        metrics.offset_gap.set(self._book.gap)
         metrics.commit_age.set(now - self._committed_at)
         if now - self._asked_lag_at >= self._limits.lag_interval_s:
             self._asked_lag_at = now
@@ -309,6 +309,7 @@ class Pipeline:
         if self._batches:
             _LOG.warning("%d records in flight are left uncommitted and come again", self._held.records)
         self._commit(only_when_due=False)
+        self._look()
         if failure is not None:
             raise failure
 

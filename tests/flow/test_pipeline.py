@@ -19,6 +19,7 @@ from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Decision, Outcome, Score
 from tracejudge.testing import make_trace
 from tracejudge_consumer.dead_letter import DeadLetterLimit, TooManyDeadLetters
+from tracejudge_consumer.intake import PartitionKey
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_sdk.codec import encode
 from tracejudge_sdk.trace import Feedback, TracePart
@@ -508,3 +509,44 @@ def test_a_second_reader_of_the_group_ends_unassigned_when_it_was_to_read_to_the
     assert (report.ended, report.records) == ("unassigned", 0)
     holder.close()
     assert run_to_the_end(log, store, panel).scored == 1
+
+
+def test_what_was_not_put_to_the_judges_when_its_partition_went_away_is_left_to_the_next_owner(
+    log: Path, store: MemoryStore, panel: ScriptedPanel
+) -> None:
+    append(log, [make_trace(n) for n in range(10)])
+    reader = intake(log)
+    stages = Stages()
+    pipeline = make_pipeline(log, store, panel, intake=reader, checkpoint=stages)
+
+    def take_it_away(name: str) -> None:
+        if name == "traces.insert":
+            pipeline.lost([PartitionKey(reader.source, 0)])
+
+    store.on_call = take_it_away
+    with Running(pipeline) as running:
+        stages.wait_for("scores_stored")
+        report = running.stop()
+    assert (report.abandoned, report.asked, len(store.traces.rows)) == (10, 0, 10)
+    assert committed(log) is None
+    store.on_call = lambda name: None
+    assert run_to_the_end(log, store, panel).scored == 10
+
+
+def test_metrics_and_health_tell_what_the_run_did(log: Path, store: MemoryStore, panel: ScriptedPanel) -> None:
+    append(log, [*(make_trace(n) for n in range(12)), b"{"])
+    pipeline = make_pipeline(log, store, panel)
+    pipeline.run(until_idle=True)
+
+    def value(name: str, **labels: str) -> float | None:
+        return pipeline.metrics.registry.get_sample_value(f"tracejudge_{name}", labels)
+
+    assert value("records_total", kind="trace") == 12
+    assert value("dead_letters_total", reason="not_json") == 1
+    assert value("scores_total", judge="scripted", outcome="failed") == 4
+    assert value("judge_calls_total", judge="scripted", status="ok") == 12
+    assert (value("commits_total", result="accepted") or 0) >= 1
+    assert value("in_flight_records") == value("in_flight_bytes") == value("offset_gap_records") == 0
+    assert value("lag_records", source="sqlite:queue.db", partition="0") is not None
+    health = pipeline.health.report()
+    assert (health.live, health.reasons[0]) == (False, "the pipeline has stopped")
