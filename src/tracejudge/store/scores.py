@@ -124,24 +124,37 @@ class Scores(Table[Score]):
     def since(self, cursor: Cursor | None, *, until: datetime, limit: int) -> list[Score]:
         """Live scores judged after `cursor` and not after `until`, in (judged_at, trace_id) order.
 
-        About `limit` of them: rows that share the last one's place come along, so that a cursor set there skips none.
-        Costs what lies behind the cursor, not what is stored. A re-scored row appears again, with a higher revision.
+        About `limit` of them: rows that share the last one's place come along, so that a cursor set there skips none;
+        empty only when there is nothing more. Costs what lies behind the cursor, not what is stored. A verdict that was
+        replaced (invalid by settled, or by a re-score) appears again, at the place of its successor.
         """
-        where = Where().add("run_id = {run_id:String}", run_id=LIVE_RUN)
-        where.add("judged_at <= {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))
-        if cursor is not None:
-            where.add(
-                "(judged_at, trace_id) > ({after:DateTime64(6, 'UTC')}, {after_id:String})",
-                after=bound_instant("cursor", cursor.judged_at),
-                after_id=cursor.trace_id,
-            ).add("judged_at >= {after:DateTime64(6, 'UTC')}")
-        order = f"ORDER BY judged_at, trace_id LIMIT {int(limit)} WITH TIES"
-        # The second table knows the order, `scores FINAL` knows what is true; the outer condition drops rows that a
-        # re-score has moved on.
-        keys = "environment, app, judge_name, event_time, trace_id"
-        return self._select(
-            f"{where} AND ({keys}) IN (SELECT {keys} FROM scores_by_judged {where} {order}) {order}", where.parameters
-        )
+        while True:
+            where = Where().add("run_id = {run_id:String}", run_id=LIVE_RUN)
+            where.add("judged_at <= {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))
+            if cursor is not None:
+                where.add(
+                    "(judged_at, trace_id) > ({after:DateTime64(6, 'UTC')}, {after_id:String})",
+                    after=bound_instant("cursor", cursor.judged_at),
+                    after_id=cursor.trace_id,
+                ).add("judged_at >= {after:DateTime64(6, 'UTC')}")
+            order = f"ORDER BY judged_at, trace_id LIMIT {int(limit)} WITH TIES"
+            # The second table knows the order, `scores FINAL` knows what is true. The instant is part of what must
+            # agree: a replaced verdict has gone to a later place, and found here it would carry the cursor there.
+            keys = "environment, app, judge_name, event_time, trace_id, judge_id, judged_at"
+            places = f"FROM scores_by_judged {where} {order}"
+            found = self._select(
+                f"{where} AND ({keys}) IN (SELECT {keys} {places}) ORDER BY judged_at, trace_id", where.parameters
+            )
+            if found:
+                return found
+            last = self._connection.query(
+                f"SELECT judged_at, trace_id FROM (SELECT judged_at, trace_id {places}) "
+                "ORDER BY judged_at DESC, trace_id DESC LIMIT 1",
+                where.parameters,
+            )
+            if not last:
+                return []
+            cursor = Cursor(from_microseconds(last[0][0]), last[0][1])  # all of these were replaced: go on after them
 
     def buckets(self, query: RateQuery) -> list[BucketRow]:
         """Weighted counts per pane, judge, slice and stratum: what rates and their intervals are made of.
