@@ -96,7 +96,7 @@ def test_every_field_arrives(client: TraceClient, transport: MemoryTransport) ->
         response="r",
         status="incomplete",
         error="stopped",
-        history=({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}),  # type: ignore[arg-type]
+        history=({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}),
         reference="ref",
         expected_ids=("n-1",),
         case_id="case",
