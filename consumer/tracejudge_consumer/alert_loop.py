@@ -70,7 +70,7 @@ class AlertLoop:
         self._lookback = timedelta(seconds=lookback_s)
         self._lease_ttl_s = lease_ttl_s
         self._checkpoint = checkpoint
-        self._deliveries = Deliveries(store=store, notifiers=notifiers, checkpoint=checkpoint)
+        self._deliveries = Deliveries(store=store, notifiers=notifiers, clock=clock, checkpoint=checkpoint)
         self._lease: Lease | None = None
         self._renewed_at = 0.0
         self._engine: Engine | None = None
@@ -194,7 +194,7 @@ class AlertLoop:
             logger.error("alert loop: %d events were refused by the store", len(inserted.rejected))
         self._checkpoint("events stored")
         still_open = {status.alert_event_id for status in engine.status()}
-        self._deliveries.enqueue(events, still_open=still_open, now=self._store.now())
+        self._deliveries.enqueue(events, still_open=still_open)
         self._checkpoint("outbox stored")
         self._unpublished = []
         self._save([])

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tracejudge.alerts import AlertEvent, NotDelivered, Notifier
+from tracejudge.clock import Clock
 from tracejudge.store import OutboxItem, Store
 
 logger = logging.getLogger(__name__)
@@ -37,14 +38,17 @@ class Deliveries:
         *,
         store: Store,
         notifiers: Sequence[Notifier],
+        clock: Clock,
         checkpoint: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._notifiers = {notifier.name: notifier for notifier in notifiers}
+        self._clock = clock
         self._checkpoint = checkpoint
 
-    def enqueue(self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None], now: datetime) -> None:
+    def enqueue(self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None]) -> None:
         """Puts every event into the outbox of every channel; repeating it changes nothing."""
+        now = self._clock.now()
         items = []
         for event in events:
             stale = now - event.at > STALE_AFTER and not (event.kind == "firing" and event.event_id in still_open)
@@ -61,7 +65,7 @@ class Deliveries:
         pending = self._store.outbox.pending()
         if not pending:
             return 0
-        now = self._store.now()
+        now = self._clock.now()
         events = {event.event_id: event for event in self._store.alert_events.get([item.event_id for item in pending])}
         pending.sort(key=lambda item: _order(item, events))
         waiting: set[str] = set()
@@ -90,7 +94,7 @@ class Deliveries:
         try:
             notifier.notify(event)
         # Channels may be somebody else's code: its mistake must not stop the detectors or the other channels.
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             if not isinstance(error, NotDelivered):
                 logger.exception("event %s: channel %r raised", item.event_id, item.notifier)
             last = tried.attempts >= MAX_ATTEMPTS

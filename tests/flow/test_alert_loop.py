@@ -1,0 +1,315 @@
+"""From stored scores to delivered notifications, on a real store, with loops that die between any two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.store_fixture import empty
+from tests.support.verdicts import row
+from tracejudge.alerts import AlertEvent, MinimumRule, SeriesStatus
+from tracejudge.scores import Outcome, Score
+from tracejudge.store import Store
+from tracejudge.testing import ManualClock, RecordingNotifier
+from tracejudge_consumer.alert_loop import LEASE, AlertLoop, load_series
+
+RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class World:
+    """A store with scores of the last twelve hours, a clock and a channel."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.base = store.now().replace(microsecond=0) - timedelta(hours=12)
+        self.clock = ManualClock(store.now())
+        self.channel = RecordingNotifier()
+
+    def row(self, number: int, *, passed: bool | None = True, **fields: Any) -> Score:
+        at = self.base + timedelta(minutes=number)
+        return row(number, passed=passed, **{"event_time": at, "judged_at": at + timedelta(seconds=20), **fields})
+
+    def rows(self, *stretches: tuple[int, bool | None], first: int = 0) -> list[Score]:
+        verdicts = [passed for length, passed in stretches for _ in range(length)]
+        return [self.row(first + k, passed=passed) for k, passed in enumerate(verdicts)]
+
+    def loop(self, holder: str = "one", **fields: Any) -> AlertLoop:
+        options: dict[str, Any] = {
+            "store": self.store,
+            "rules": [RULE],
+            "notifiers": [self.channel],
+            "clock": self.clock,
+            "holder": holder,
+        }
+        return AlertLoop(**{**options, **fields})
+
+    def stored(self) -> list[AlertEvent]:
+        return sorted(self.store.alert_events.all(), key=lambda event: (event.at, event.event_id))
+
+
+@pytest.fixture
+def world(store: Store, monkeypatch: pytest.MonkeyPatch) -> World:
+    # Claims of a lease wait for those of other processes to become visible; here all share one engine.
+    monkeypatch.setattr("tracejudge.store.leases.SETTLE_S", 0.005)
+    return World(store)
+
+
+def kinds(events: list[AlertEvent]) -> list[str]:
+    return [event.kind for event in events]
+
+
+def test_a_fall_is_stored_and_told_once_and_so_is_its_end(world: World) -> None:
+    world.store.scores.insert(world.rows((200, True), (60, False), (200, True)))
+    loop = world.loop()
+    events = loop.tick()
+    assert kinds(events) == ["firing", "resolved"]
+    assert world.stored() == events
+    assert world.channel.events == events
+    assert loop.tick() == []
+    assert world.channel.attempts == 2
+    assert [status.state for status in loop.status()] == ["ok"]
+
+
+def test_rows_younger_than_the_settling_time_wait(world: World) -> None:
+    young = world.store.now() - timedelta(seconds=5)
+    world.store.scores.insert([*world.rows((30, True)), world.row(999, event_time=young, judged_at=young)])
+    loop = world.loop()
+    loop.tick()
+    assert [status.n_eff for status in loop.status()] == [30]
+    eager = world.loop(settle_s=0.0)
+    eager.tick()
+    assert [status.n_eff for status in eager.status()] == [31]
+
+
+def test_an_outage_of_the_loop_changes_nothing(world: World) -> None:
+    rows = world.rows((200, True), (60, False), (150, True), (40, False))
+    live = world.loop()
+    told: list[AlertEvent] = []
+    for begin in range(0, len(rows), 50):
+        world.store.scores.insert(rows[begin : begin + 50])
+        told += live.tick()
+    before = live.status()
+    live.close()
+    empty(world.store)
+    world.store.scores.insert(rows)
+    late = world.loop(holder="two")
+    assert late.tick() == told
+    assert kinds(told) == ["firing", "resolved", "firing"]
+    assert late.status() == before
+
+
+def _steps(world: World, act: Callable[[AlertLoop], None], **fields: Any) -> list[str]:
+    seen: list[str] = []
+    loop = world.loop(checkpoint=seen.append, **fields)
+    act(loop)
+    return seen
+
+
+def test_a_loop_killed_between_any_two_steps_repeats_at_most_the_one_in_transit(
+    world: World,
+) -> None:
+    first, second = world.rows((100, True), (30, False)), world.rows((150, True), first=130)
+
+    def live(loop: AlertLoop) -> None:
+        world.store.scores.insert(first)
+        loop.tick()
+        world.store.scores.insert(second)
+        loop.tick()
+
+    steps = _steps(world, live)
+    expected = world.stored()
+    assert kinds(expected) == ["firing", "resolved"]
+    assert {"lease", "folded", "snapshots stored", "events stored", "outbox stored", "delivered"} < set(steps)
+    for last in range(len(steps)):
+        empty(world.store)
+        world.channel = RecordingNotifier()
+        left = last
+
+        def dying(step: str) -> None:
+            nonlocal left
+            if left == 0:
+                raise Killed(step)
+            left -= 1
+
+        with pytest.raises(Killed):
+            live(world.loop(checkpoint=dying))
+        world.store.scores.insert(first)  # whoever stores scores does not notice; what is there already changes nothing
+        world.store.scores.insert(second)
+        successor = world.loop()  # the same host starts it again, and so the lease is its own
+        successor.tick()
+        successor.tick()
+        told = [event.event_id for event in world.channel.events]
+        where = f"killed after step {last}, {steps[last]!r}"
+        assert world.stored() == expected, where
+        assert list(dict.fromkeys(told)) == [event.event_id for event in expected], where
+        assert len(told) <= len(expected) + (steps[last] == "delivered"), where
+
+
+def test_two_loops_on_one_store_send_one_notification(world: World) -> None:
+    world.store.scores.insert(world.rows((100, True), (30, False)))
+    one, two = world.loop("one"), world.loop("two")
+    assert kinds(one.tick()) == ["firing"]
+    assert two.tick() == []
+    assert (one.leading, two.leading) == (True, False)
+    one.close()
+    assert two.tick() == []
+    assert two.leading
+    world.store.scores.insert(world.rows((150, True), first=130))
+    assert one.tick() == []
+    assert kinds(two.tick()) == ["resolved"]
+    assert kinds(world.channel.events) == ["firing", "resolved"]
+
+
+def test_a_leader_that_was_replaced_without_noticing_overwrites_nothing(world: World) -> None:
+    world.store.scores.insert(world.rows((100, True)))
+    old = world.loop("old")
+    old.tick()
+    lease = world.store.leases.current(LEASE)
+    assert lease is not None
+    world.store.leases.release(lease)
+    new = world.loop("new")
+    new.tick()
+    world.store.scores.insert(world.rows((30, False), first=100))
+    old.tick()  # by its own clock it still leads
+    assert [status.n_eff for status in load_series(world.store, [RULE])] == [100]
+    assert kinds(new.tick()) in ([], ["firing"])
+    assert kinds(world.stored()) == ["firing"]
+    assert len({event.event_id for event in world.channel.events}) == 1
+    world.clock.advance(60)
+    assert old.tick() == []
+    assert not old.leading
+
+
+def test_a_row_that_turns_up_behind_the_cursor_is_folded_on_arrival_and_only_once(world: World) -> None:
+    rows = world.rows((300, True))
+    slow = [rows[290], rows[295]]
+    world.store.scores.insert([score for score in rows if score not in slow])
+    loop = world.loop()
+    loop.tick()
+    loop.tick()
+    world.store.scores.insert(slow)
+    loop.tick()
+    assert [status.n_eff for status in loop.status()] == [298], "found by the next re-reading, a minute later"
+    world.clock.advance(60)
+    loop.tick()
+    assert [status.n_eff for status in loop.status()] == [300]
+    assert loop.late_rows == 2
+    successor = world.loop()
+    for _ in range(2):
+        world.clock.advance(60)
+        successor.tick()
+    assert successor.late_rows == 2
+    assert successor.status() == loop.status()
+
+
+def test_redelivered_scores_change_nothing(world: World) -> None:
+    rows = world.rows((200, True), (20, False))
+    world.store.scores.insert(rows)
+    loop = world.loop()
+    loop.tick()
+    before = loop.status()
+    later = [_judged_later(score, minutes=2) for score in rows]
+    for size in (7, 50):
+        for begin in range(0, len(rows), size):
+            world.store.scores.insert(later[begin : begin + size])
+        world.clock.advance(60)
+        assert loop.tick() == []
+    assert loop.status() == before
+
+
+def _judged_later(first: Score, /, *, minutes: float, **fields: Any) -> Score:
+    return replace(first, judged_at=first.judged_at + timedelta(minutes=minutes), **fields)
+
+
+def test_an_invalid_verdict_that_is_settled_later_is_folded_then(world: World) -> None:
+    rows = world.rows((40, None), (40, True))
+    world.store.scores.insert(rows)
+    loop = world.loop()
+    loop.tick()
+    assert [status.n_eff for status in loop.status()] == [40]
+    settled = [_judged_later(score, minutes=120, outcome=Outcome.PASSED, score=1.0, reason="") for score in rows[:40]]
+    world.store.scores.insert(settled)
+    loop.tick()
+    assert [status.n_eff for status in loop.status()] == [80]
+
+
+def test_rows_that_moved_on_hide_none_between(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page made of verdicts that were settled later must neither end the reading nor carry the cursor past others."""
+    monkeypatch.setattr("tracejudge_consumer.alert_loop._PAGE", 10)
+    rows = world.rows((40, None), (40, True))
+    settled = [_judged_later(score, minutes=120, outcome=Outcome.PASSED, score=1.0, reason="") for score in rows[:40]]
+    world.store.scores.insert(rows)
+    world.store.scores.insert(settled)
+    loop = world.loop()
+    loop.tick()
+    assert [status.n_eff for status in loop.status()] == [80]
+
+
+def test_a_dead_channel_is_tried_again_and_holds_up_no_other(world: World) -> None:
+    dead = RecordingNotifier("dead")
+    dead.failing = True
+    world.store.scores.insert(world.rows((100, True), (30, False), (150, True)))
+    loop = world.loop(notifiers=[dead, world.channel])
+    loop.tick()
+    assert kinds(world.channel.events) == ["firing", "resolved"]
+    assert dead.attempts == 1, "the first refusal ends its turn: order within a channel is kept"
+    loop.tick()
+    assert dead.attempts == 1, "it waits before it is tried again"
+    world.clock.advance(6)
+    loop.tick()
+    assert dead.attempts == 2
+    dead.failing = False
+    world.clock.advance(6)
+    loop.tick()
+    assert dead.events == [], "the wait doubles"
+    world.clock.advance(6)
+    loop.tick()
+    assert kinds(dead.events) == ["firing", "resolved"]
+    assert len(world.channel.events) == 2
+
+
+def test_a_channel_that_breaks_is_a_failed_delivery_not_the_end_of_the_loop(world: World) -> None:
+    class Broken:
+        name = "broken"
+
+        def notify(self, event: AlertEvent) -> None:
+            raise ZeroDivisionError
+
+    world.store.scores.insert(world.rows((100, True), (30, False)))
+    loop = world.loop(notifiers=[Broken(), world.channel])
+    assert kinds(loop.tick()) == ["firing"]
+    assert kinds(world.channel.events) == ["firing"]
+    (item,) = world.store.outbox.pending()
+    assert (item.notifier, item.attempts) == ("broken", 1)
+
+
+def test_a_first_start_on_history_tells_of_what_is_still_open_only(world: World) -> None:
+    world.base -= timedelta(days=10)
+    world.store.scores.insert(world.rows((100, True), (30, False), (200, True), (30, False)))
+    events = world.loop().tick()
+    assert kinds(events) == ["firing", "resolved", "firing", "no_data"]
+    assert world.stored() == events
+    assert [event.event_id for event in world.channel.events] == [events[2].event_id]
+
+
+def test_silence_is_told_once_across_restarts(world: World) -> None:
+    world.base -= timedelta(hours=20)
+    world.store.scores.insert(world.rows((100, True)))
+    assert kinds(world.loop().tick()) == ["no_data"]
+    assert world.loop().tick() == []
+    assert world.channel.attempts == 1
+    states: list[SeriesStatus] = load_series(world.store, [RULE])
+    assert [status.state for status in states] == ["no_data"]
+
+
+def test_without_rules_the_judges_health_is_still_watched(world: World) -> None:
+    world.store.scores.insert(world.rows((30, None)))
+    assert kinds(world.loop(rules=[]).tick()) == ["evaluator_unhealthy"]
