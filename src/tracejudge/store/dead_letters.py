@@ -130,7 +130,7 @@ def _window(since: datetime | None, until: datetime | None) -> Where:
 def _as_bytes(value: object) -> bytes:
     """A refused row as JSON, with whatever odd values made it refused."""
     if isinstance(value, StoredTrace):
-        plain: object = {**value.trace.model_dump(), "source": value.source, "offset": value.offset}
+        plain: object = {**value.trace.model_dump(warnings=False), "source": value.source, "offset": value.offset}
     elif is_dataclass(value) and not isinstance(value, type):
         plain = asdict(value)
     else:

@@ -107,7 +107,8 @@ class RateQuery:
     """Which live scores to count, and how to slice them. Event time in [start, end); None means any.
 
     `step_s` None gives one pane for the whole window. `judge` is a name (read by the JudgeId that was live at each
-    trace's event time, where adoptions are stored) or a JudgeId (`name@hash`: that one only).
+    trace's event time, where adoptions are stored) or a JudgeId (`name@hash`: that one only). Raises ValueError for
+    naive instants and unknown slices.
     """
 
     start: datetime
@@ -120,6 +121,16 @@ class RateQuery:
     category: str | None = None
     run_id: str = LIVE_RUN
     group_by: tuple[str, ...] = ()  # of GROUP_FIELDS
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            value: datetime = getattr(self, name)
+            if value.tzinfo is None:
+                raise ValueError(f"{name}: {value!r} has no time zone: pass an aware datetime")
+        if self.step_s is not None and self.step_s <= 0:
+            raise ValueError(f"step_s: {self.step_s!r} is not positive")
+        if unknown := [name for name in self.group_by if name not in GROUP_FIELDS]:
+            raise ValueError(f"group_by: {', '.join(map(repr, unknown))} not among {', '.join(GROUP_FIELDS)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,9 +85,10 @@ class EmbeddedServer:
             max_line_size=1 << 20,  # parameters travel in the URL
             max_field_size=1 << 16,
             keepalive_timeout=60.0,
+            shutdown_timeout=5.0,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, shutdown_timeout=5.0)
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         port = int(self._runner.addresses[0][1])
         self._hosts = frozenset(f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]"))
