@@ -75,9 +75,14 @@ def plan(
         raw, trace, before = record.taken.raw, record.trace, known.get(record.key)
         if before is not None and before.event_time != trace.event_time:
             trace = trace.model_copy(update={"event_time": before.event_time})
-        signals = compute_signals(trace)
         done, invalid = (_NOBODY, _NOBODY) if before is None else (before.settled, before.invalid)
-        if not done and not invalid:
+        unscored = not done and not invalid
+        open_names = [name for name, judge_id in judge_ids.items() if judge_id not in done]
+        settled += len(judge_ids) - len(open_names)
+        if not unscored and not open_names:
+            continue  # the redelivered usual: nothing to compute
+        signals = compute_signals(trace)
+        if unscored:
             to_store.append(
                 StoredTrace(
                     trace=trace,
@@ -88,10 +93,6 @@ def plan(
                     offset=raw.offset,
                 )
             )
-        open_names = [name for name, judge_id in judge_ids.items() if judge_id not in done]
-        settled += len(judge_ids) - len(open_names)
-        if not open_names:
-            continue
         sampled = sample(trace, signals, policy, open_names)
         ask: dict[str, float] = {}
         for name in open_names:
