@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tracejudge.scores import Decision
 from tracejudge.testing import ManualClock
 from tracejudge.testing.judges import HANG, ScriptedJudge
 
-PRICES = {"usd_per_million_input_tokens": 1_000.0, "usd_per_million_output_tokens": 1_000.0}
+PRICES: dict[str, Any] = {"usd_per_million_input_tokens": 1_000.0, "usd_per_million_output_tokens": 1_000.0}
 
 
 class Ledger:

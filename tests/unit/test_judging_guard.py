@@ -23,7 +23,13 @@ BAD_KEY = CallError("HTTP 401: no such key", status=401, code="invalid_api_key")
 
 def for_marked(reply: Reply, marked: Callable[[str], bool] = lambda prompt: "POISON" in prompt) -> ScriptedJudge:
     """YES for every trace but the marked ones."""
-    return ScriptedJudge(lambda prompt: reply if marked(prompt) else YES)
+
+    def script(prompt: str) -> Reply:
+        if marked(prompt):
+            return reply
+        return YES
+
+    return ScriptedJudge(script)
 
 
 async def test_b10_one_failing_trace_leaves_its_neighbours_scored_and_judged_once() -> None:
@@ -37,7 +43,7 @@ async def test_b10_one_failing_trace_leaves_its_neighbours_scored_and_judged_onc
 
 
 async def test_b08_failures_of_the_judge_are_counted_apart_and_never_as_bad_answers() -> None:
-    replies = {"plan 0?": YES, "plan 1?": YES, "plan 2?": "hm", "plan 3?": HANG}
+    replies: dict[str, Reply] = {"plan 0?": YES, "plan 1?": YES, "plan 2?": "hm", "plan 3?": HANG}
     judge = ScriptedJudge(lambda prompt: next(reply for key, reply in replies.items() if key in prompt))
     result = await make_panel(llm_spec(timeout_s=0.05, max_attempts=1), judge).evaluate(make_tasks(range(4)))
     assert [score.score for score in result.scores] == [1.0, 1.0, None, None]

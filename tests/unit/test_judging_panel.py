@@ -12,7 +12,7 @@ from llama_index.core.evaluation import BatchEvalRunner
 
 from tests.support.panels import NO, YES, lexical_spec, llm_spec, make_panel, make_task, make_tasks
 from tracejudge.errors import SettingsError
-from tracejudge.judging import JudgeTask, NothingSpent, Panel
+from tracejudge.judging import JudgeTask, NothingSpent, Panel, evaluator_for
 from tracejudge.judging.panel import to_response
 from tracejudge.scores import Decision, Outcome
 from tracejudge.testing import ManualClock, make_trace
@@ -80,7 +80,8 @@ async def test_every_task_and_judge_ends_in_exactly_one_row() -> None:
         ),
     ]
     result = await make_panel([llm_spec(), lexical_spec()], judge).evaluate(tasks)
-    rows = [(row.trace_id, row.judge_name) for row in (*result.scores, *result.ledger)]
+    rows = [(score.trace_id, score.judge_name) for score in result.scores]
+    rows += [(row.trace_id, row.judge_name) for row in result.ledger]
     assert sorted(rows) == sorted((task.trace.trace_id, name) for task in tasks for name in task.judge_names)
     outcomes = {(score.trace_id, score.judge_name): score.outcome for score in result.scores}
     assert outcomes == {
@@ -175,6 +176,23 @@ async def test_lexical_scores_say_that_they_are_heuristic_and_cost_nothing() -> 
     (score,) = (await make_panel(lexical_spec()).evaluate([make_task(0, "lexical")])).scores
     assert score.flags == ("heuristic",)
     assert (score.usage.calls, score.usage.cost_usd) == (0, 0.0)
+
+
+async def test_b10_a_model_judge_runs_in_a_stock_runner_without_losing_a_batch() -> None:
+    judge = ScriptedJudge(lambda prompt: "hm" if "plan 1?" in prompt else YES)
+    runner = BatchEvalRunner({"faithful": evaluator_for(llm_spec(), make_completer=lambda spec: judge)}, workers=8)
+    traces = [make_trace(0), make_trace(1), make_trace(2, source_nodes=[])]
+    results = await runner.aevaluate_responses(
+        queries=[trace.query for trace in traces], responses=[to_response(trace) for trace in traces]
+    )
+    found = results["faithful"]
+    assert [result.passing for result in found] == [True, None, None]
+    assert [result.invalid_reason for result in found] == [
+        None,
+        "unparsable: the reply has none of the documented shapes",
+        "not_applicable: no_context",
+    ]
+    assert judge.calls == 2
 
 
 def test_b13_one_panel_serves_one_event_loop_after_the_other() -> None:

@@ -13,7 +13,7 @@ from tests.support.panels import lexical_spec, llm_spec
 from tracejudge.judging import JudgeSpec, check_caps, content_hash, estimate
 from tracejudge.testing import make_trace
 
-GOLDEN = {
+GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
     "lexical": ({"kind": "lexical"}, "lexical@d8a999c5c8b7"),
     "lexical .7": ({"kind": "lexical", "threshold": 0.7}, "lexical@e286a72a77c0"),
     "faithfulness": (

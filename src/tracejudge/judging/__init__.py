@@ -1,6 +1,6 @@
 """Judging: a trace and a JudgeSpec in, a Score or a reason why there is none out.
 
-Specs, estimates and values load no LLM library; `Panel` does, on first use.
+Specs, estimates and values load no LLM library; `Panel` and `evaluator_for` do, on first use.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tracejudge.judging.tasks import (
 
 if TYPE_CHECKING:
     from tracejudge.judging.panel import Panel
+    from tracejudge.judging.registry import evaluator_for
 
 __all__ = [
     "Estimate",
@@ -35,6 +36,7 @@ __all__ = [
     "check_caps",
     "content_hash",
     "estimate",
+    "evaluator_for",
 ]
 
 
@@ -44,4 +46,8 @@ def __getattr__(name: str) -> Any:
         from tracejudge.judging.panel import Panel
 
         return Panel
+    if name == "evaluator_for":
+        from tracejudge.judging.registry import evaluator_for
+
+        return evaluator_for
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

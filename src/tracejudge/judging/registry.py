@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from llama_index.core.evaluation.base import BaseEvaluator
 from llama_index.core.llms.llm import LLM
 from llama_index.core.prompts.base import PromptTemplate
 
-from tracejudge.clock import Clock
+from tracejudge.clock import Clock, SystemClock
 from tracejudge.errors import SettingsError
 from tracejudge.judging.budget import Budget, RunBudget
 from tracejudge.judging.circuit import Circuit
@@ -28,7 +29,7 @@ from tracejudge.judging.llama import LlamaIndexLLM, MeteredLLM
 from tracejudge.judging.meter import Meter
 from tracejudge.judging.model import JudgeModel
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.tasks import RunCaps, SpendSource
+from tracejudge.judging.tasks import NothingSpent, RunCaps, SpendSource
 from tracejudge.scores import JudgeId
 
 MakeCompleter = Callable[[JudgeSpec], Completer]
@@ -97,6 +98,17 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
     if faults:
         raise SettingsError(faults)
     return judges
+
+
+def evaluator_for(
+    spec: JudgeSpec, *, environ: Mapping[str, str] = os.environ, make_completer: MakeCompleter | None = None
+) -> GuardedEvaluator:
+    """One judge as a LlamaIndex evaluator, for a BatchEvalRunner of one's own: it never raises, and gives Judgements.
+
+    Its caps hold within this process only, since no store is asked what was spent. Raises SettingsError like `build`.
+    """
+    around = Surroundings(clock=SystemClock(), spend=NothingSpent(), environ=environ, make_completer=make_completer)
+    return build([spec], around)[spec.name].evaluator
 
 
 def _model(spec: JudgeSpec, around: Surroundings, *, guard: Guard, meter: Meter) -> JudgeModel | None:

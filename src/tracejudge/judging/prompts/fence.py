@@ -13,17 +13,34 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 _CONTROL: Final = re.compile(r"<(?=\|)|<(?=<<)")
-_INJECTION: Final = re.compile(
-    r"<<<|<\|[a-z_]{2,20}\|>|\[/?INST\]|</?s>"
-    r"|\b(?:ignore|disregard|forget|override)\W+(?:\w+\W+){0,3}"
-    r"(?:instructions?|rules?|prompts?|guidelines?|directions?|above)\b"
-    r"|\b(?:answer|reply|respond|output|say|return|print|write|choose|give)[^\w.!?]+(?:\w+[^\w.!?]+){0,5}?"
-    r"(?:(?-i:YES|NO|PASS)\b|[\"'`*]+(?:yes|no|pass(?:ed)?)[\"'`*]+)"
-    r"|[\"']?\bverdict\b[\"']?\s*[:=]"
-    r"|\b(?:dear|attention|note to|message to|instructions? (?:to|for)|to the)\W+(?:the\W+)?"
-    r"(?:judge|evaluator|grader|assessor)\b"
-    r"|\b(?:new|updated|system)\W+(?:system\W+)?(?:instructions?|prompt|message|override)\b",
-    re.IGNORECASE,
+_QUOTE: Final = r"[\"'`*]"
+
+_HINTS: Final = tuple(
+    (needles, re.compile(pattern, re.IGNORECASE))
+    for needles, pattern in (
+        # The needles are looked for first, those in capitals as they stand: plain searches keep this cheap.
+        (("<<<", "<|", "[inst]", "[/inst]", "<s>", "</s>"), r"<<<|<\|[a-z_]{2,20}\|>|\[/?INST\]|</?s>"),
+        (
+            ("ignore", "disregard", "forget", "override"),
+            r"\b(?:ignore|disregard|forget|override)\W+(?:\w+\W+){0,3}"
+            r"(?:instructions?|rules?|prompts?|guidelines?|directions?|above)\b",
+        ),
+        (
+            ("YES", "NO", "PASS", '"yes', '"no', '"pass', "'yes", "'no", "'pass", "*yes", "*no", "`yes", "`no"),
+            r"\b(?:answer|reply|respond|output|say|return|print|write|choose|give)[^\w.!?]+(?:\w+[^\w.!?]+){0,5}?"
+            rf"(?:(?-i:YES|NO|PASS)\b|{_QUOTE}+(?:yes|no|pass(?:ed)?){_QUOTE}+)",
+        ),
+        (("verdict",), rf"{_QUOTE}?\bverdict\b{_QUOTE}?\s*[:=]"),
+        (
+            ("judge", "evaluator", "grader", "assessor"),
+            r"\b(?:dear|attention|note to|message to|instructions? (?:to|for)|to the)\W+(?:the\W+)?"
+            r"(?:judge|evaluator|grader|assessor)\b",
+        ),
+        (
+            ("instruction", "prompt", "message", "override"),
+            r"\b(?:new|updated|system)\W+(?:system\W+)?(?:instructions?|prompt|message|override)\b",
+        ),
+    )
 )
 
 
@@ -50,4 +67,10 @@ def clean(text: str) -> str:
 
 def suspicious(texts: Iterable[str]) -> bool:
     """True when a text speaks to the judge rather than to a reader. A hint for people; it changes no verdict."""
-    return any(_INJECTION.search(text) for text in texts)
+    text = "\n".join(texts)
+    lowered = text.lower()
+    return any(
+        any(needle in (text if needle.isupper() else lowered) for needle in needles)
+        and pattern.search(text) is not None
+        for needles, pattern in _HINTS
+    )
