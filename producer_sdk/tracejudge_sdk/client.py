@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tracejudge_sdk import codec
+from tracejudge_sdk import codec, forks
 from tracejudge_sdk.building import to_feedback, to_trace
 from tracejudge_sdk.config import DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_RECORDS, ClientSettings, settings_from_env
 from tracejudge_sdk.errors import ConfigError
@@ -243,7 +243,8 @@ class TraceClient:
     def _make_transport(self) -> Transport:
         if self._given_transport is not None:
             return self._given_transport
-        return transport_for(self.settings.queue or "", options=self.settings.queue_options)
+        with forks.GATE:  # it imports a client library
+            return transport_for(self.settings.queue or "", options=self.settings.queue_options)
 
     def _encode(self, content: object, max_bytes: int) -> Encoded:
         if isinstance(content, Snapshot):

@@ -49,8 +49,13 @@ class KafkaTransport:
     def __init__(
         self, bootstrap_servers: Sequence[str], topic: str, *, options: Mapping[str, Any] | None = None
     ) -> None:
-        if importlib.util.find_spec("kafka") is None:
-            raise ConfigError("queue: kafka-python is not installed: pip install tracejudge")
+        try:
+            # Here and not at the first send: imports must not be under way in another thread while a process forks.
+            import encodings.idna  # noqa: F401 - of the first name look-up
+
+            import kafka  # noqa: F401
+        except ImportError as error:
+            raise ConfigError("queue: kafka-python is not installed: pip install tracejudge") from error
         settings = dict(options or {})
         self.max_record_bytes: int = settings.pop("max_record_bytes", DEFAULT_MAX_RECORD_BYTES)
         self._topic = topic

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
+from tracejudge_sdk import forks
 from tracejudge_sdk.errors import ConfigError, TransportUnavailable
 
 APPLICATION_ID: Final = 0x7472_6A6C  # "trjl": says whose file this is
@@ -59,8 +58,7 @@ class SqliteFile:
         self._connection: sqlite3.Connection | None = None
         self._file_id: tuple[int, int] | None = None
         self._closed = False
-        with _FORK_LOCK:
-            _FILES.add(self)
+        forks.tell(self)
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Closes the file; where another thread uses it for longer than `timeout_s`, that thread closes it."""
@@ -175,12 +173,16 @@ class SqliteFile:
             raise ConfigError(f"SQLite log {str(self.path)!r}: the file belongs to another program, name another one")
         return 0
 
-    def hold_for_fork(self) -> None:
-        """Waits until no thread uses the file, and closes the connection until `let_go_after_fork`."""
+    def before_fork(self) -> None:
+        """Waits until no thread uses the file (at most the busy timeout), and closes the connection.
+
+        SQLite's locks and its shared memory do not survive a fork: a child that used (or merely closed) the parent's
+        connection could let the parent delete a WAL file the child still writes to.
+        """
         self._lock.acquire()
         self._disconnect()
 
-    def let_go_after_fork(self) -> None:
+    def after_fork(self) -> None:
         self._lock.release()
 
 
@@ -203,28 +205,3 @@ def _file_id(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return (found.st_dev, found.st_ino)
-
-
-# SQLite's locks and its shared memory do not survive a fork: a child that used (or merely closed) the parent's
-# connection could let the parent delete a WAL file the child still writes to. So no connection is open during a fork.
-# A fork therefore waits for a transaction under way, at most the busy timeout.
-_FILES: weakref.WeakSet[SqliteFile] = weakref.WeakSet()
-_FORK_LOCK: Final = threading.Lock()  # two threads may fork at once
-_HELD: Final[list[SqliteFile]] = []
-
-
-def _before_fork() -> None:
-    _FORK_LOCK.acquire()
-    for file in list(_FILES):
-        _HELD.append(file)
-        file.hold_for_fork()
-
-
-def _after_fork() -> None:
-    while _HELD:
-        _HELD.pop().let_go_after_fork()
-    _FORK_LOCK.release()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, where there is no fork
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

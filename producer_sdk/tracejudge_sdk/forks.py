@@ -1,0 +1,51 @@
+"""What has to be quiet while the process forks.
+
+A fork copies memory but only one thread, so what another thread held at that instant is held for ever in the child, such
+as the lock of a module it was importing; and SQLite's file locks do not survive a fork at all. Whoever does such things
+does them inside `GATE`, or asks to be told before and after.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Final, Protocol
+
+GATE: Final = threading.RLock()
+"""Held while a client library is imported and while a fork takes place; always taken before any other lock."""
+
+
+class ForkAware(Protocol):
+    """Something that must let go of its resources while the process forks."""
+
+    def before_fork(self) -> None: ...
+
+    def after_fork(self) -> None: ...
+
+
+_AWARE: Final[weakref.WeakSet[ForkAware]] = weakref.WeakSet()
+_TOLD: Final[list[ForkAware]] = []
+
+
+def tell(aware: ForkAware) -> None:
+    """Tells `aware` of every fork from now on, as long as it lives."""
+    with GATE:
+        _AWARE.add(aware)
+
+
+def _before() -> None:
+    GATE.acquire()
+    for aware in list(_AWARE):
+        _TOLD.append(aware)
+        aware.before_fork()
+
+
+def _after() -> None:
+    while _TOLD:
+        _TOLD.pop().after_fork()
+    GATE.release()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where there is no fork
+    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)
