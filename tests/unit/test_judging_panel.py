@@ -151,7 +151,7 @@ async def test_a_score_carries_what_the_trace_the_task_and_the_judge_say() -> No
     assert (score.stratum, score.inclusion_probability) == ("rare", 0.25)
     assert score.model_reported == "scripted"
     assert score.flags == ("same_model", "truncated_trace")
-    assert score.judged_at.microsecond == 123_000
+    assert score.judged_at.microsecond == 123_456
     assert score.usage.calls == 1
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import click
+from rich.console import Console
+from rich.text import Text
 
+from tracejudge.alerts.event import AlertEvent
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, instant, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -53,7 +57,27 @@ def command(config: str, as_json: bool, since: datetime, limit: int) -> None:
         columns += [("evidence (fires at 1)", "right"), ("n_eff", "right"), ("last score", "left")]
         out.print(table("Series", columns, rows))
     for event in events:
-        heuristic = " (heuristic)" if event.heuristic else ""
-        out.print(f"{instant(event.at)}  {event.kind}  {event.severity}{heuristic}  {harmless(event.summary)}")
+        show_event(out, event)
     if not events:
         out.print(f"no events since {instant(since)} UTC")
+
+
+def show_event(out: Console, event: AlertEvent) -> None:
+    """Prints an event with its evidence: numbers and ids, as the channels get them."""
+    heuristic = ", heuristic" if event.heuristic else ""
+    out.print(Text(f"{instant(event.at)}  {event.kind} ({event.severity}{heuristic})", style="bold"))
+    out.print(f"  {harmless(event.summary)}")
+    for name, value in event.evidence.items():
+        shown = _shown(value)
+        if shown:
+            out.print(f"  {name.replace('_', ' '):<18} {shown}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{str(name).replace('_', ' ')} {_shown(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    return "" if value is None else harmless(str(value), limit=160)

@@ -20,6 +20,7 @@ from tracejudge.reports import read_rates
 from tracejudge.store import RateQuery, ScoreFilter, Store
 from tracejudge.windows import floor_to
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.commands.alerts import show_event
 from tracejudge_consumer.commands.consume import run_consumer
 from tracejudge_consumer.commands.ledger import dead_letters, equation
 from tracejudge_consumer.commands.rates import rates_table
@@ -27,7 +28,7 @@ from tracejudge_consumer.commands.worst import show_worst, with_traces
 from tracejudge_consumer.demo import DemoStream, demo_stream
 from tracejudge_consumer.demo.settings_text import MINIMUM, demo_settings
 from tracejudge_consumer.demo.stream import BAD_VERSION, GOOD_VERSION
-from tracejudge_consumer.rendering import console, harmless, instant, interval, money, percent
+from tracejudge_consumer.rendering import console, harmless, interval, money, percent
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import build_alert_loop, build_transport, connect_store
 from tracejudge_sdk import TraceClient
@@ -166,9 +167,7 @@ def _summary(out: Console, store: Store, stream: DemoStream, fired: list[AlertEv
                 out.print(f"{version}: {shown}, plain {percent(rate.plain)}, {rate.judged} judged")
     _heading(out, "5. The alert and its evidence")
     for event in fired:
-        out.print(harmless(event.summary))
-        for name, value in event.evidence.items():
-            out.print(f"  {name.replace('_', ' '):<28}{_short(value)}")
+        show_event(out, event)
     _heading(out, "6. The worst three of the bad release")
     where = ScoreFilter(start=start, end=end, version=BAD_VERSION, outcome="failed")
     show_worst(out, with_traces(store, store.scores.worst(where, limit=3)))
@@ -176,16 +175,6 @@ def _summary(out: Console, store: Store, stream: DemoStream, fired: list[AlertEv
     rows = store.calls.cost(start)
     spent = sum(row.usd for row in rows)
     out.print(f"{sum(row.calls for row in rows)} calls to a model, {money(spent)}: `lexical` needs none")
-
-
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        return ", ".join(_short(item) for item in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_short(item)}" for key, item in value.items())
-    return harmless(str(value), limit=120)
 
 
 def _next_steps(out: Console, config: Path, fired: list[AlertEvent]) -> None:
@@ -200,4 +189,3 @@ def _next_steps(out: Console, config: Path, fired: list[AlertEvent]) -> None:
         out.print("  " + line)
     if not fired:
         out.print("the bad release was not noticed: please report this with the lines above")
-    out.print(f"(shown at {instant(datetime.now(timezone.utc))} UTC)")

@@ -16,7 +16,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tracejudge.clock import SystemClock
 from tracejudge.datasets import BrokenLine, Line, read_lines
 from tracejudge.errors import SettingsError
-from tracejudge.judging import Estimate, JudgeSpec, JudgeTask, NothingSpent, Panel, RunCaps, check_caps, estimate
+from tracejudge.judging import (
+    Estimate,
+    JudgeSpec,
+    JudgeTask,
+    NothingSpent,
+    Panel,
+    RunCaps,
+    check_caps,
+    estimate,
+)
 from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score
 from tracejudge.windows import PassRate, pass_rate
 from tracejudge_consumer.judge_choice import resolve_judges

@@ -20,6 +20,11 @@ kind = "lexical"
 [sampling]
 rate = 1.0
 
+# One small batch at a time, so that a day's traffic read in seconds is judged in the order in which it was served.
+[consumer]
+batch_records = 40
+max_in_flight_records = 40
+
 # Judged at half the rate of the rest: each of these answers stands for two.
 [[sampling.strata]]
 name = "government"

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from llama_index.core.base.response.schema import Response
@@ -77,9 +78,9 @@ class Panel:
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult:
         """Judges each task by the judges it names; every (task, judge) ends in exactly one of scores or ledger.
 
-        Rows come in the order of judges, then tasks, all of one instant. Raises ValueError when a task names a judge
-        that is not here or gives it no inclusion probability, and what the SpendSource raises when the hour's or day's
-        spending cannot be read before the first call.
+        Rows come in the order of judges, then tasks; within a batch `judged_at` grows with event time. Raises
+        ValueError when a task names a judge that is not here or gives it no inclusion probability, and what the
+        SpendSource raises when the hour's or day's spending cannot be read before the first call.
         """
         self._runners.take_stale()
         wanted = {name: [task for task in tasks if name in task.judge_names] for name in self._judges}
@@ -133,15 +134,14 @@ class Panel:
         return judged
 
     def _result(self, judged: Sequence[tuple[Judge, list[_Judged]]], run_id: str) -> PanelResult:
-        # Milliseconds are the stored precision.
         now = self._clock.now()
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         scores: list[Score] = []
         ledger: list[LedgerRow] = []
         calls: list[JudgeCall] = []
         gone: dict[str, JudgeGone] = {}
         hashes: dict[int, str] = {}
         for judge, rows in judged:
+            instants = _instants(rows, now)
             for row in rows:
                 task, judgement = row.task, row.judgement
                 calls += call_rows(task, judge, judgement, run_id)
@@ -152,7 +152,7 @@ class Panel:
                     continue
                 if (digest := hashes.get(id(task))) is None:
                     digest = hashes[id(task)] = content_hash(task.trace)
-                scores.append(score_row(task, judge, judgement, run_id, now, digest))
+                scores.append(score_row(task, judge, judgement, run_id, instants[id(task)], digest))
                 self._warn_of_same_model(judge.spec, task.trace)
         return PanelResult(scores=tuple(scores), ledger=tuple(ledger), calls=tuple(calls), gone=tuple(gone.values()))
 
@@ -165,6 +165,18 @@ class Panel:
                 trace.app,
                 trace.model,
             )
+
+
+def _instants(rows: Sequence[_Judged], now: datetime) -> dict[int, datetime]:
+    """When each task of a batch was judged, by its id: a microsecond apart, in order of event time, the last at `now`.
+
+    Detectors fold scores in (judged_at, trace_id) order. With one instant for all, a batch would be folded in the order
+    of its ids, and a fall inside it would be seen with its traces shuffled.
+    """
+    ranked = sorted(rows, key=lambda row: (row.task.event_time, row.task.trace.trace_id))
+    return {
+        id(row.task): now - timedelta(microseconds=len(ranked) - place) for place, row in enumerate(ranked, start=1)
+    }
 
 
 def to_response(trace: Trace) -> Response:

@@ -214,6 +214,15 @@ class Scores(Table[Score]):
             self._connection.query(f"SELECT count() FROM scores FINAL {conditions}", conditions.parameters)[0][0]
         )
 
+    def judge_names(self, run_id: str) -> list[str]:
+        """Names of the judges that have scores in a run, in order."""
+        sql = "SELECT DISTINCT judge_name FROM scores WHERE run_id = {run_id:String} ORDER BY judge_name"
+        return [str(row[0]) for row in self._connection.query(sql, {"run_id": run_id})]
+
+    def run_ids(self) -> list[str]:
+        """Every run that has scores, in order."""
+        return [str(row[0]) for row in self._connection.query("SELECT DISTINCT run_id FROM scores ORDER BY run_id")]
+
     def pairs(
         self, run_a: str, run_b: str, *, judge_a: str, judge_b: str, where: TraceFilter | None = None
     ) -> Iterator[Pair]:

@@ -93,6 +93,14 @@ class Store:
         """The engine's version."""
         return str(self._connection.query("SELECT version()")[0][0])
 
+    def missing_grants(self) -> list[str]:
+        """Rights on the tables that this user lacks: SELECT and INSERT for the consumer. Reads, changes nothing."""
+        database = self._connection.target.database.replace("`", "")
+        asked = ("SELECT", "INSERT")
+        return [
+            right for right in asked if int(self._connection.query(f"CHECK GRANT {right} ON `{database}`.*")[0][0]) != 1
+        ]
+
     def sizes(self) -> Mapping[str, TableSize]:
         """Rows and bytes on disk of each table."""
         rows = self._connection.query(
