@@ -16,7 +16,7 @@ from tracejudge.judging.evaluators.base import FixedPrompts
 from tracejudge.judging.failures import CallError
 from tracejudge.scores import Decision, Outcome
 from tracejudge.testing import make_trace
-from tracejudge.testing.judges import ScriptedJudge
+from tracejudge.testing.judges import HANG, ScriptedJudge
 
 HERE = __name__
 STOCK = "llama_index.core.evaluation"
@@ -165,6 +165,24 @@ async def test_every_call_of_an_own_class_to_the_judge_s_model_is_recorded_and_c
     assert judge.calls == len(result.calls) == 5
     assert [score.usage.calls for score in result.scores] == [2, 2]
     assert [row.decision for row in result.ledger] == [Decision.OVER_BUDGET] * 2
+
+
+async def test_the_call_a_timed_out_evaluation_was_waiting_for_has_its_row_too() -> None:
+    asking = JudgeSpec.model_validate(
+        {
+            "name": "own",
+            "kind": f"{HERE}:Asking",
+            "base_url": "http://127.0.0.1:9/v1",
+            "model": "m",
+            "timeout_s": 0.05,
+            "max_attempts": 1,
+        }
+    )
+    result = await make_panel(asking, ScriptedJudge(["fine", HANG])).evaluate([make_task(0, "own")])
+    assert [score.reason for score in result.scores] == ["judge_timeout"]
+    assert len(result.calls) == 2
+    assert result.calls[0].status == "ok"
+    assert result.calls[1].status in {"cancelled", "timeout"}
 
 
 async def test_an_own_class_finds_a_gone_model_too() -> None:

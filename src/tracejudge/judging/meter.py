@@ -105,11 +105,12 @@ class Meter:
         return call_cost_usd(self._spec, input_tokens=input_tokens, output_tokens=output_tokens)
 
 
+_GRACE_S: Final = 0.05
 _abandoned: Final[set[asyncio.Task[Any]]] = set()
 
 
 async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
-    """The awaitable's value, if it comes within `timeout_s`; else CallTimeout, at once.
+    """The awaitable's value, if it comes within `timeout_s`; else CallTimeout, with next to no delay.
 
     Unlike asyncio.wait_for this does not wait for a judge that ignores its cancellation; whatever it answers later is
     dropped.
@@ -122,6 +123,8 @@ async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
         raise
     if not task.done():
         _abandon(task)
+        # Time for last words: what was called on its behalf is still to be recorded.
+        await asyncio.wait({task}, timeout=_GRACE_S)
         raise CallTimeout(f"no answer within {timeout_s:g} s; raise timeout_s if the judge is merely slow")
     if task.cancelled():
         raise CallError("the judge cancelled itself")

@@ -53,8 +53,7 @@ class Unreadable:
     detail: str
 
 
-_THINKING: Final = re.compile(r"<(think|thinking|reasoning|reflection)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_OPEN_THINKING: Final = re.compile(r"<(?:think|thinking|reasoning|reflection)>", re.IGNORECASE)
+_OPEN_THINKING: Final = re.compile(r"<(think|thinking|reasoning|reflection)>", re.IGNORECASE)
 _CLOSE_THINKING: Final = re.compile(r"</(?:think|thinking|reasoning|reflection)>", re.IGNORECASE)
 _CODE_FENCE: Final = re.compile(r"\A```[a-zA-Z]*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 _FIRST_LINE: Final = re.compile(
@@ -128,12 +127,17 @@ def refused(text: str) -> bool:
 
 def _visible(text: str) -> str | Unreadable:
     """The reply without reasoning and code fence."""
-    reply = _THINKING.sub("", text)
-    # Some servers strip the opening tag, others cut a reply inside its reasoning.
-    if (closed := list(_CLOSE_THINKING.finditer(reply))) and not _OPEN_THINKING.search(reply):
-        reply = reply[closed[-1].end() :]
-    if _OPEN_THINKING.search(reply):
-        return Unreadable(InvalidReason.UNPARSABLE, "the reply ends inside its reasoning")
+    visible, at = [], 0
+    while opened := _OPEN_THINKING.search(text, at):
+        closed = re.compile(f"</{opened[1]}>", re.IGNORECASE).search(text, opened.end())
+        if closed is None:
+            return Unreadable(InvalidReason.UNPARSABLE, "the reply ends inside its reasoning")
+        visible.append(text[at : opened.start()])
+        at = closed.end()
+    reply = "".join([*visible, text[at:]])
+    # Some servers strip the opening tag.
+    if unopened := list(_CLOSE_THINKING.finditer(reply)):
+        reply = reply[unopened[-1].end() :]
     reply = reply.strip()
     if fenced := _CODE_FENCE.match(reply):
         reply = fenced[1].strip()

@@ -14,15 +14,17 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final
 
-# A number with its inner points and commas, or a run of letters and digits with at most one apostrophe inside.
-_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
+# A number with its inner points and commas, or a run of letters and digits with at most one apostrophe inside. Lengths
+# are bounded because stems are cached: a word of a megabyte must not stay in memory.
+_TOKEN: Final = re.compile(r"\d{1,40}(?:[.,]\d{1,40}){1,10}|[^\W_]{1,64}(?:['’][^\W\d_]{1,64})?")
 _NUMBER: Final = re.compile(r"\d[\d.,]*\Z")
-_SENTENCE_END: Final = re.compile(
-    r"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)\]]))\s+|\s*\n[\s\-*•·]*",
-)
+# Neither alternative begins with a repetition, else a long run of blanks would cost its square.
+_SENTENCE_END: Final = re.compile(r"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)\]]))\s+|\n[\s\-*•·]*")
 _ABBREVIATION: Final = re.compile(
     r"(?:\b(?i:e\.g|i\.e|cf|vs|etc|mr|mrs|ms|dr|prof|st|fig|eq|inc|ltd|co|corp|approx|jr|sr|u\.s|u\.k|a\.m|p\.m)|\b[A-Z])\.\Z"
 )
+
+_LONGEST_ABBREVIATION: Final = 12
 
 # Scripts written without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, kana, Han and its extensions.
 _UNSPACED: Final = re.compile(
@@ -328,9 +330,17 @@ def can_split(text: str) -> bool:
 def main_script(text: str) -> str:
     """The script most letters at the start of `text` belong to, "" where none of the known ones occurs."""
     start = text[:_SCRIPT_CHARS]
-    counts = [(len(letters.findall(start)), name) for name, letters in _SCRIPTS]
-    count, name = max(counts)
-    return name if count else ""
+    letters = len(_LETTER.findall(start))
+    if letters and start.isascii():
+        return "latin"
+    most, found = 0, ""
+    for name, pattern in _SCRIPTS:
+        count = len(pattern.findall(start)) if letters else 0
+        if 2 * count > letters:
+            return name
+        if count > most:
+            most, found = count, name
+    return found
 
 
 def tokens(text: str) -> list[str]:
@@ -341,20 +351,19 @@ def tokens(text: str) -> list[str]:
 def sentences(text: str) -> list[str]:
     """`text` cut after full stops, question and exclamation marks and at line breaks; abbreviations do not end one."""
     found: list[str] = []
-    pending = ""
+    pending: list[str] = []
     for piece in _SENTENCE_END.split(text):
-        if not piece or not piece.strip():
+        if not piece or piece.isspace():
             continue
-        pending = f"{pending} {piece}" if pending else piece
-        if not _ABBREVIATION.search(pending):
-            found.append(pending.strip())
-            pending = ""
+        pending.append(piece.strip())
+        if not _ABBREVIATION.search(piece[-_LONGEST_ABBREVIATION:]):
+            found.append(" ".join(pending))
+            pending = []
     if pending:
-        found.append(pending.strip())
+        found.append(" ".join(pending))
     return found
 
 
-@lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """`word` lower-cased, with its English endings off: a light rule that never leaves less than three letters."""
     word = word.lower().replace("’", "'")
