@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -71,15 +72,18 @@ def run_consumer(
 def set_up_logging(settings: Settings) -> None:
     """One line a record on stderr. Only a command does this: libraries leave logging to their hosts."""
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # kafka-python tells every reconnection in a dozen lines; its warnings are enough.
-    logging.getLogger("kafka").setLevel(logging.WARNING)
+    # These tell every reconnection in a dozen lines, which our own loggers say in one.
+    for name in ("kafka", "urllib3", "clickhouse_connect"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 @contextmanager
 def progress_line(text: str, *, hidden: bool) -> Iterator[Callable[[PipelineReport], None]]:
     """A line that counts while the consumer works; nothing where nobody looks."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True, disable=hidden) as progress:
+    with Progress(
+        *columns, console=console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty()
+    ) as progress:
         task = progress.add_task(harmless(text), total=None)
 
         def show(report: PipelineReport) -> None:
@@ -100,6 +104,8 @@ def tell(report: PipelineReport) -> None:
     out.print(
         f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid, {report.settled} settled before"
     )
+    if report.abandoned:
+        out.print(f"  {report.abandoned} left to the consumer that took their partition over")
     for reason, number in sorted(report.invalid_reasons.items()):
         out.print(f"  {number} invalid: {harmless(reason)}")
     for decision, number in sorted(report.ledger.items(), key=lambda item: item[0].value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -134,7 +135,7 @@ def _log(settings: Settings, traces: Sequence[Trace]) -> None:
     """Through the SDK, as a service would; waits for room, since a demo is faster than traffic."""
     client = TraceClient(queue=settings.queue, app=traces[0].app)
     columns = (TextColumn("logging through the SDK"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("", total=len(traces))
         for number, trace in enumerate(traces, start=1):
             client.log_trace(trace)

@@ -163,7 +163,7 @@ def _check_store(settings: Settings) -> Iterator[Check]:
         yield Check(
             subject="clock",
             status="ok" if fine else "FAIL",
-            detail=f"{abs(skew_s):.1f} s {'ahead' if skew_s < 0 else 'behind'} the store's",
+            detail=f"{abs(skew_s):.1f} s {'ahead of' if skew_s < 0 else 'behind'} the store's",
             fix="" if fine else "run NTP on both machines: windows and alerts order scores by these clocks",
         )
 

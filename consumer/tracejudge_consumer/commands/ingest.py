@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -196,7 +197,9 @@ class _progress:  # noqa: N801 - reads as the function it stands for
 
     def __init__(self, name: str, *, hidden: bool) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} lines"))
-        self._progress = Progress(*columns, console=console(stderr=True), transient=True, disable=hidden)
+        self._progress = Progress(
+            *columns, console=console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty()
+        )
         self._name = name
 
     def __enter__(self) -> Callable[[int], None]:

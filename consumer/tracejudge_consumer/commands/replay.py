@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from datetime import datetime
 
@@ -145,7 +146,9 @@ def _tell(report: ReplayReport, specs: tuple[JudgeSpec, ...], run_id: str, *, as
 class _Bar:
     def __init__(self, total: int, *, hidden: bool) -> None:
         columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = Progress(*columns, console=console(stderr=True), transient=True, disable=hidden)
+        self._progress = Progress(
+            *columns, console=console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty()
+        )
         self._total = total
 
     def __enter__(self) -> Callable[[ReplayReport], None]:

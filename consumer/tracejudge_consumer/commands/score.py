@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -179,7 +180,9 @@ async def _run(
     try:
         with (
             target.open("w", encoding="utf-8") as out,
-            Progress(*columns, console=console(stderr=True), transient=True, disable=hidden) as progress,
+            Progress(
+                *columns, console=console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty()
+            ) as progress,
         ):
             task = progress.add_task("judging", total=traces)
             for batch in _batches(path, app, frozenset(counts)):
