@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +27,11 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 160
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=False)
+
+
+def progress_bar(*columns: ProgressColumn, hidden: bool = False) -> Progress:
+    """A progress bar on stderr that leaves no trace; nothing is drawn when hidden, or where nobody looks."""
+    return Progress(*columns, console=console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty())
 
 
 def harmless(text: str, *, limit: int | None = None) -> str:

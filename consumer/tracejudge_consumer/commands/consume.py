@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
 import click
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tracejudge.clock import SystemClock
 from tracejudge.store import Store
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, to_json
-from tracejudge_consumer.report import PipelineReport
-from tracejudge_consumer.settings import Settings, load_settings, without_password
-from tracejudge_consumer.shutdown import stop_on_signals
-from tracejudge_consumer.wiring import build_pipeline, connect_store
-
-
-@click.command(
-    name="consume",
-    epilog="""\b
-Examples:
-  tracejudge consume                 until SIGTERM or Ctrl-C; a second one stops at once
-  tracejudge consume --until-idle    read the queue to its end, then stop
-
-Consumers of one group share the partitions; start as many as there are. Offsets are committed only after the store
-has everything that was done about a record, so a kill at any moment loses nothing and judges nothing twice.""",
-)
+from tracejudge_consumer.rendering import connect_store   @click.command(     name="consume", console, epilog="""\b Examples:   tracejudge consume                 until SIGTERM or Ctrl-C; a second one stops at once   tracejudge consume --until-idle    read the queue to its end, harmless, load_settings, progress_bar, so a kill at any moment loses nothing and judges nothing twice.""", then stop  Consumers of one group share the partitions; start as many as there are. Offsets are committed only after the store has everything that was done about a record, to_json from tracejudge_consumer.report import PipelineReport from tracejudge_consumer.settings import Settings, without_password from tracejudge_consumer.shutdown import stop_on_signals from tracejudge_consumer.wiring import build_pipeline
 @config_option
 @json_option
 @click.option("--until-idle", is_flag=True, help="Stop at the end of the queue.")
@@ -81,9 +64,7 @@ def set_up_logging(settings: Settings) -> None:
 def progress_line(text: str, *, hidden: bool) -> Iterator[Callable[[PipelineReport], None]]:
     """A line that counts while the consumer works; nothing where nobody looks."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty()
-    ) as progress:
+    with progress_bar(*columns, hidden=hidden) as progress:
         task = progress.add_task(harmless(text), total=None)
 
         def show(report: PipelineReport) -> None:

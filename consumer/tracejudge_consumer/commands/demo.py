@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -12,7 +11,7 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
@@ -29,26 +28,7 @@ from tracejudge_consumer.commands.worst import show_worst, with_traces
 from tracejudge_consumer.demo import DemoStream, demo_stream
 from tracejudge_consumer.demo.settings_text import MINIMUM, demo_settings
 from tracejudge_consumer.demo.stream import BAD_VERSION, GOOD_VERSION
-from tracejudge_consumer.rendering import console, harmless, interval, money, percent
-from tracejudge_consumer.settings import Settings, load_settings
-from tracejudge_consumer.wiring import build_alert_loop, build_transport, connect_store
-from tracejudge_sdk import TraceClient
-from tracejudge_sdk.trace import Trace
-
-_MARK: Final = ".tracejudge-demo"
-_STEP_S: Final = 4 * 3600
-
-
-@click.command(
-    name="demo",
-    epilog="""\b
-Examples:
-  tracejudge demo
-  tracejudge demo --folder /tmp/look
-
-It writes into the folder only, and starts afresh each time. Afterwards every command works on it:
-  tracejudge rates -c tracejudge-demo/tracejudge.toml --since 3d --step 4h""",
-)
+from tracejudge_consumer.rendering import and starts afresh each time. Afterwards every command works on it:   tracejudge rates -c tracejudge-demo/tracejudge.toml --since 3d --step 4h""", build_transport, connect_store from tracejudge_sdk import TraceClient from tracejudge_sdk.trace import Trace  _MARK: Final = ".tracejudge-demo" _STEP_S: Final = 4 * 3600   @click.command(     name="demo", console, epilog="""\b Examples:   tracejudge demo   tracejudge demo --folder /tmp/look  It writes into the folder only, harmless, interval, load_settings from tracejudge_consumer.wiring import build_alert_loop, money, percent from tracejudge_consumer.settings import Settings, progress_bar
 @click.option("--folder", type=click.Path(file_okay=False), default="tracejudge-demo", show_default=True)
 def command(folder: str) -> int:
     """Run the whole flow on shipped traces: no key, no service."""
@@ -135,7 +115,7 @@ def _log(settings: Settings, traces: Sequence[Trace]) -> None:
     """Through the SDK, as a service would; waits for room, since a demo is faster than traffic."""
     client = TraceClient(queue=settings.queue, app=traces[0].app)
     columns = (TextColumn("logging through the SDK"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with progress_bar(*columns) as progress:
         task = progress.add_task("", total=len(traces))
         for number, trace in enumerate(traces, start=1):
             client.log_trace(trace)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,36 +11,13 @@ from pathlib import Path
 from typing import Final
 
 import click
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
 
 from tracejudge.datasets import BrokenLine, EventTimes, Line, event_times, read_lines
 from tracejudge.scores import DeadLetter, Label
 from tracejudge.store import Store
 from tracejudge_consumer.options import Moment, Span, config_option, json_option
-from tracejudge_consumer.rendering import console, one_line, to_json
-from tracejudge_consumer.settings import load_settings, without_password
-from tracejudge_consumer.wiring import build_transport, connect_store
-from tracejudge_sdk import codec
-from tracejudge_sdk.errors import RecordError, TransportUnavailable
-from tracejudge_sdk.trace import Record
-from tracejudge_sdk.transports import Transport
-
-_BATCH_RECORDS: Final = 500
-_BATCH_BYTES: Final = 8_000_000
-_PATIENCE_S: Final = 60.0
-
-
-@dataclass
-class IngestReport:
-    """What became of one file: `lines` = `sent` + `dead_letters`; labels went to the store beside them."""
-
-    file: str
-    lines: int = 0
-    sent: int = 0
-    truncated: int = 0
-    labels: int = 0
-    dead_letters: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
+from tracejudge_consumer.rendering import TransportUnavailable from tracejudge_sdk.trace import Record from tracejudge_sdk.transports import Transport  _BATCH_RECORDS: Final = 500 _BATCH_BYTES: Final = 8_000_000 _PATIENCE_S: Final = 60.0   @dataclass class IngestReport:     """What became of one file: `lines` = `sent` + `dead_letters`; labels went to the store beside them."""      file: str     lines: int = 0     sent: int = 0     truncated: int = 0     labels: int = 0     dead_letters: int = 0     reasons: dict[str, connect_store from tracejudge_sdk import codec from tracejudge_sdk.errors import RecordError, console, int] = field(default_factory=dict, one_line, progress_bar, to_json from tracejudge_consumer.settings import load_settings, without_password from tracejudge_consumer.wiring import build_transport
 
 
 @click.command(
@@ -197,9 +173,7 @@ class _progress:  # noqa: N801 - reads as the function it stands for
 
     def __init__(self, name: str, *, hidden: bool) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} lines"))
-        self._progress = Progress(
-            *columns, console=console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty()
-        )
+        self._progress = progress_bar(*columns, hidden=hidden)
         self._name = name
 
     def __enter__(self) -> Callable[[int], None]:

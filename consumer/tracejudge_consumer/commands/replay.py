@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from datetime import datetime
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tracejudge.clock import SystemClock
 from tracejudge.errors import NotFound, SettingsError
@@ -19,24 +18,7 @@ from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.judge_choice import resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, money, to_json
-from tracejudge_consumer.settings import load_settings
-from tracejudge_consumer.wiring import connect_store
-from tracejudge_sdk.trace import Trace
-
-
-@click.command(
-    name="replay",
-    epilog="""\b
-Examples:
-  tracejudge replay --judge faithfulness --since 30d --run try-1 --dry-run
-  tracejudge replay --judge faithfulness --since 30d --run try-1
-  tracejudge replay --judge new-judge.toml --app shop --run try-2
-  tracejudge compare live:lexical try-1
-
-Live scores, rates and alerts are never touched. A replay that was stopped goes on where it was when it is
-started again with the same --run.""",
-)
+from tracejudge_consumer.rendering import console, epilog="""\b Examples:   tracejudge replay --judge faithfulness --since 30d --run try-1 --dry-run   tracejudge replay --judge faithfulness --since 30d --run try-1   tracejudge replay --judge new-judge.toml --app shop --run try-2   tracejudge compare live:lexical try-1  Live scores, harmless, money, progress_bar, rates and alerts are never touched. A replay that was stopped goes on where it was when it is started again with the same --run.""", to_json from tracejudge_consumer.settings import load_settings from tracejudge_consumer.wiring import connect_store from tracejudge_sdk.trace import Trace   @click.command(     name="replay"
 @config_option
 @json_option
 @click.option("--judge", "judges", multiple=True, required=True, help="NAME from the settings, or FILE.toml.")
@@ -146,9 +128,7 @@ def _tell(report: ReplayReport, specs: tuple[JudgeSpec, ...], run_id: str, *, as
 class _Bar:
     def __init__(self, total: int, *, hidden: bool) -> None:
         columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = Progress(
-            *columns, console=console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty()
-        )
+        self._progress = progress_bar(*columns, hidden=hidden)
         self._total = total
 
     def __enter__(self) -> Callable[[ReplayReport], None]:

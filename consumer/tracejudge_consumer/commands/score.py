@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tracejudge.clock import SystemClock
 from tracejudge.datasets import BrokenLine, Line, read_lines
@@ -31,22 +30,7 @@ from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score
 from tracejudge.windows import PassRate, pass_rate
 from tracejudge_consumer.judge_choice import resolve_judges
 from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, interval, money, one_line, percent, table, to_json
-
-_BATCH_TRACES: Final = 100
-_RUN: Final = "score"
-# Where no latency is known yet: a middling hosted model on a prompt of five passages.
-_SECONDS_PER_CALL: Final = 2.0
-
-
-@dataclass
-class _Counts:
-    """What became of the traces, for one judge."""
-
-    heuristic: bool
-    passed: int = 0
-    failed: int = 0
-    invalid: Counter[str] = field(default_factory=Counter)
+from tracejudge_consumer.rendering import console, for one judge."""      heuristic: bool     passed: int = 0     failed: int = 0     invalid: Counter[str] = field(default_factory=Counter, harmless, interval, money, one_line, percent, progress_bar, table, to_json  _BATCH_TRACES: Final = 100 _RUN: Final = "score" # Where no latency is known yet: a middling hosted model on a prompt of five passages. _SECONDS_PER_CALL: Final = 2.0   @dataclass class _Counts:     """What became of the traces
     decisions: Counter[tuple[Decision, str]] = field(default_factory=Counter)
     calls: int = 0
     cost_usd: float | None = 0.0
@@ -180,9 +164,7 @@ async def _run(
     try:
         with (
             target.open("w", encoding="utf-8") as out,
-            Progress(
-                *columns, console=console(stderr=True), transient=True, disable=hidden or not sys.stderr.isatty()
-            ) as progress,
+            progress_bar(*columns, hidden=hidden) as progress,
         ):
             task = progress.add_task("judging", total=traces)
             for batch in _batches(path, app, frozenset(counts)):
