@@ -1,8 +1,8 @@
 """What has to be quiet while the process forks.
 
-A fork copies memory but only one thread, so what another thread held at that instant is held for ever in the child, such
-as the lock of a module it was importing; and SQLite's file locks do not survive a fork at all. Whoever does such things
-does them inside `GATE`, or asks to be told before and after.
+A fork copies memory but only one thread, so what another thread held at that instant is held for ever in the child,
+such as the lock of a module it was importing; and SQLite's file locks do not survive a fork at all. Whoever does such
+things does them inside `GATE`, or asks to be told before and after.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Transport(Protocol):
-    """Hands encoded records over. Used by one thread at a time."""
+    """Hands encoded records over. Used by one thread at a time, but for `close`."""
 
     @property
     def max_record_bytes(self) -> int:
@@ -34,16 +34,20 @@ class Transport(Protocol):
         ...
 
     def send(self, records: Sequence[tuple[str, bytes]]) -> None:
-        """Hands over (record key, encoded record) pairs, in order, and returns when all are durable over there.
+        """Hands over (record key, encoded record) pairs and returns when all are durable over there.
 
         Durable means what the other side calls so (see DESIGN.md). Waits a bounded time. Raises TransportUnavailable
         when the same records may be sent again later and TransportRejected when they never will be taken; `failed` of
-        either names the positions that were not handed over (None: any of them). A record may arrive twice.
+        either names the positions that were not handed over (None: any of them). Records arrive in order, but where something had to be sent again
+        they may arrive later or twice.
         """
         ...
 
     def close(self, timeout_s: float) -> None:
-        """Lets go of connections and files within about `timeout_s` seconds. Never raises; may be called twice."""
+        """Lets go of connections and files within about `timeout_s` seconds, also under a `send` of another thread.
+
+        Never raises; may be called twice.
+        """
         ...
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib.util
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -40,7 +41,8 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 class KafkaTransport:
-    """Sends to one topic. Keys are the record keys, so the records of one trace stay in one partition and in order.
+    """Sends to one topic. Keys are the record keys, so the records of one trace share a partition, and their order too unless
+    something had to be sent again.
 
     `options` are kafka-python's producer settings (security_protocol, sasl_mechanism, ssl_cafile, ...) and take
     precedence over ours; `max_record_bytes` among them is ours. Raises ConfigError when kafka-python is missing.
@@ -93,13 +95,15 @@ class KafkaTransport:
                 break
             else:
                 futures.append((position, future))
+        deadline = time.monotonic() + self._delivery_timeout_s + 1.0
         with contextlib.suppress(Exception):  # what was not confirmed is found below, one by one
-            producer.flush(timeout=self._delivery_timeout_s + 1.0)
+            producer.flush(timeout=deadline - time.monotonic())
         for position, future in futures:
-            if not future.is_done:
-                failed[position] = TimeoutError("no confirmation in time")
-            elif future.failed():
-                failed[position] = future.exception
+            try:
+                # Not done after a flush: a batch that the broker found too large was split and is sent anew.
+                future.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Exception as error:  # noqa: BLE001 - whatever it is, this record was not confirmed
+                failed[position] = error
         self._judge(records, failed)
 
     def close(self, timeout_s: float) -> None:
