@@ -14,7 +14,23 @@ from tracejudge.clock import SystemClock
 from tracejudge.store import Store
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import connect_store   @click.command(     name="consume", console, epilog="""\b Examples:   tracejudge consume                 until SIGTERM or Ctrl-C; a second one stops at once   tracejudge consume --until-idle    read the queue to its end, harmless, load_settings, progress_bar, so a kill at any moment loses nothing and judges nothing twice.""", then stop  Consumers of one group share the partitions; start as many as there are. Offsets are committed only after the store has everything that was done about a record, to_json from tracejudge_consumer.report import PipelineReport from tracejudge_consumer.settings import Settings, without_password from tracejudge_consumer.shutdown import stop_on_signals from tracejudge_consumer.wiring import build_pipeline
+from tracejudge_consumer.rendering import console, harmless, progress_bar, to_json
+from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.settings import Settings, load_settings, without_password
+from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.wiring import build_pipeline, connect_store
+
+
+@click.command(
+    name="consume",
+    epilog="""\b
+Examples:
+  tracejudge consume                 until SIGTERM or Ctrl-C; a second one stops at once
+  tracejudge consume --until-idle    read the queue to its end, then stop
+
+Consumers of one group share the partitions; start as many as there are. Offsets are committed only after the store
+has everything that was done about a record, so a kill at any moment loses nothing and judges nothing twice.""",
+)
 @config_option
 @json_option
 @click.option("--until-idle", is_flag=True, help="Stop at the end of the queue.")

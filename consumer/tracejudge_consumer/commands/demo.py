@@ -28,7 +28,26 @@ from tracejudge_consumer.commands.worst import show_worst, with_traces
 from tracejudge_consumer.demo import DemoStream, demo_stream
 from tracejudge_consumer.demo.settings_text import MINIMUM, demo_settings
 from tracejudge_consumer.demo.stream import BAD_VERSION, GOOD_VERSION
-from tracejudge_consumer.rendering import and starts afresh each time. Afterwards every command works on it:   tracejudge rates -c tracejudge-demo/tracejudge.toml --since 3d --step 4h""", build_transport, connect_store from tracejudge_sdk import TraceClient from tracejudge_sdk.trace import Trace  _MARK: Final = ".tracejudge-demo" _STEP_S: Final = 4 * 3600   @click.command(     name="demo", console, epilog="""\b Examples:   tracejudge demo   tracejudge demo --folder /tmp/look  It writes into the folder only, harmless, interval, load_settings from tracejudge_consumer.wiring import build_alert_loop, money, percent from tracejudge_consumer.settings import Settings, progress_bar
+from tracejudge_consumer.rendering import console, harmless, interval, money, percent, progress_bar
+from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.wiring import build_alert_loop, build_transport, connect_store
+from tracejudge_sdk import TraceClient
+from tracejudge_sdk.trace import Trace
+
+_MARK: Final = ".tracejudge-demo"
+_STEP_S: Final = 4 * 3600
+
+
+@click.command(
+    name="demo",
+    epilog="""\b
+Examples:
+  tracejudge demo
+  tracejudge demo --folder /tmp/look
+
+It writes into the folder only, and starts afresh each time. Afterwards every command works on it:
+  tracejudge rates -c tracejudge-demo/tracejudge.toml --since 3d --step 4h""",
+)
 @click.option("--folder", type=click.Path(file_okay=False), default="tracejudge-demo", show_default=True)
 def command(folder: str) -> int:
     """Run the whole flow on shipped traces: no key, no service."""

@@ -17,7 +17,30 @@ from tracejudge.datasets import BrokenLine, EventTimes, Line, event_times, read_
 from tracejudge.scores import DeadLetter, Label
 from tracejudge.store import Store
 from tracejudge_consumer.options import Moment, Span, config_option, json_option
-from tracejudge_consumer.rendering import TransportUnavailable from tracejudge_sdk.trace import Record from tracejudge_sdk.transports import Transport  _BATCH_RECORDS: Final = 500 _BATCH_BYTES: Final = 8_000_000 _PATIENCE_S: Final = 60.0   @dataclass class IngestReport:     """What became of one file: `lines` = `sent` + `dead_letters`; labels went to the store beside them."""      file: str     lines: int = 0     sent: int = 0     truncated: int = 0     labels: int = 0     dead_letters: int = 0     reasons: dict[str, connect_store from tracejudge_sdk import codec from tracejudge_sdk.errors import RecordError, console, int] = field(default_factory=dict, one_line, progress_bar, to_json from tracejudge_consumer.settings import load_settings, without_password from tracejudge_consumer.wiring import build_transport
+from tracejudge_consumer.rendering import console, one_line, progress_bar, to_json
+from tracejudge_consumer.settings import load_settings, without_password
+from tracejudge_consumer.wiring import build_transport, connect_store
+from tracejudge_sdk import codec
+from tracejudge_sdk.errors import RecordError, TransportUnavailable
+from tracejudge_sdk.trace import Record
+from tracejudge_sdk.transports import Transport
+
+_BATCH_RECORDS: Final = 500
+_BATCH_BYTES: Final = 8_000_000
+_PATIENCE_S: Final = 60.0
+
+
+@dataclass
+class IngestReport:
+    """What became of one file: `lines` = `sent` + `dead_letters`; labels went to the store beside them."""
+
+    file: str
+    lines: int = 0
+    sent: int = 0
+    truncated: int = 0
+    labels: int = 0
+    dead_letters: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
 
 
 @click.command(

@@ -18,7 +18,24 @@ from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.judge_choice import resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, epilog="""\b Examples:   tracejudge replay --judge faithfulness --since 30d --run try-1 --dry-run   tracejudge replay --judge faithfulness --since 30d --run try-1   tracejudge replay --judge new-judge.toml --app shop --run try-2   tracejudge compare live:lexical try-1  Live scores, harmless, money, progress_bar, rates and alerts are never touched. A replay that was stopped goes on where it was when it is started again with the same --run.""", to_json from tracejudge_consumer.settings import load_settings from tracejudge_consumer.wiring import connect_store from tracejudge_sdk.trace import Trace   @click.command(     name="replay"
+from tracejudge_consumer.rendering import console, harmless, money, progress_bar, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+from tracejudge_sdk.trace import Trace
+
+
+@click.command(
+    name="replay",
+    epilog="""\b
+Examples:
+  tracejudge replay --judge faithfulness --since 30d --run try-1 --dry-run
+  tracejudge replay --judge faithfulness --since 30d --run try-1
+  tracejudge replay --judge new-judge.toml --app shop --run try-2
+  tracejudge compare live:lexical try-1
+
+Live scores, rates and alerts are never touched. A replay that was stopped goes on where it was when it is
+started again with the same --run.""",
+)
 @config_option
 @json_option
 @click.option("--judge", "judges", multiple=True, required=True, help="NAME from the settings, or FILE.toml.")

@@ -30,7 +30,32 @@ from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score
 from tracejudge.windows import PassRate, pass_rate
 from tracejudge_consumer.judge_choice import resolve_judges
 from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, for one judge."""      heuristic: bool     passed: int = 0     failed: int = 0     invalid: Counter[str] = field(default_factory=Counter, harmless, interval, money, one_line, percent, progress_bar, table, to_json  _BATCH_TRACES: Final = 100 _RUN: Final = "score" # Where no latency is known yet: a middling hosted model on a prompt of five passages. _SECONDS_PER_CALL: Final = 2.0   @dataclass class _Counts:     """What became of the traces
+from tracejudge_consumer.rendering import (
+    console,
+    harmless,
+    interval,
+    money,
+    one_line,
+    percent,
+    progress_bar,
+    table,
+    to_json,
+)
+
+_BATCH_TRACES: Final = 100
+_RUN: Final = "score"
+# Where no latency is known yet: a middling hosted model on a prompt of five passages.
+_SECONDS_PER_CALL: Final = 2.0
+
+
+@dataclass
+class _Counts:
+    """What became of the traces, for one judge."""
+
+    heuristic: bool
+    passed: int = 0
+    failed: int = 0
+    invalid: Counter[str] = field(default_factory=Counter)
     decisions: Counter[tuple[Decision, str]] = field(default_factory=Counter)
     calls: int = 0
     cost_usd: float | None = 0.0
