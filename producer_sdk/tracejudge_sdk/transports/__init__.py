@@ -38,8 +38,8 @@ class Transport(Protocol):
 
         Durable means what the other side calls so (see DESIGN.md). Waits a bounded time. Raises TransportUnavailable
         when the same records may be sent again later and TransportRejected when they never will be taken; `failed` of
-        either names the positions that were not handed over (None: any of them). Records arrive in order, but where something had to be sent again
-        they may arrive later or twice.
+        either names the positions that were not handed over (None: any of them). Records arrive in order, but where
+        something had to be sent again they may arrive later or twice.
         """
         ...
 

@@ -41,8 +41,9 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 class KafkaTransport:
-    """Sends to one topic. Keys are the record keys, so the records of one trace share a partition, and their order too unless
-    something had to be sent again.
+    """Sends to one topic. Keys are the record keys, so the records of one trace share a partition.
+
+    They keep their order too, unless something had to be sent again.
 
     `options` are kafka-python's producer settings (security_protocol, sasl_mechanism, ssl_cafile, ...) and take
     precedence over ours; `max_record_bytes` among them is ours. Raises ConfigError when kafka-python is missing.

@@ -1,0 +1,36 @@
+"""What `import tracejudge_sdk` loads, and what only the first trace loads."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+
+from tracejudge_sdk import __version__
+
+HEAVY = (
+    "kafka", "crc32c", "lz4", "orjson", "sqlite3", "asyncio", "http", "ssl", "multiprocessing", "concurrent.futures",
+    "numpy", "aiohttp", "click", "rich", "prometheus_client", "llama_index", "clickhouse_connect", "chdb", "tracejudge",
+    "tracejudge_consumer",
+)  # fmt: skip
+
+
+def _loaded(code: str) -> set[str]:
+    shown = "import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{shown}"], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_sdk_loads_nothing_heavy_beside_pydantic() -> None:
+    extra = _loaded("import tracejudge_sdk") - _loaded("import pydantic, pydantic.main, pydantic_core, logging")
+    assert [name for name in HEAVY if name in extra] == []
+
+
+def test_making_a_client_and_logging_nothing_loads_nothing_more() -> None:
+    client = "import tracejudge_sdk; client = tracejudge_sdk.TraceClient('{}', app='shop'); client.close()"
+    for url in ("sqlite:///unused.db", "kafka://localhost:9092/traces"):
+        assert not {"kafka", "sqlite3"} & _loaded(client.format(url))
+
+
+def test_the_version_said_on_the_wire_is_that_of_the_distribution() -> None:
+    assert importlib.metadata.version("tracejudge") == __version__
