@@ -36,7 +36,7 @@ def judge(response: str | None, *passages: str) -> Judgement:
         ("Plan Basic allows ten users per account.", 0.901, True),
         ("Refunds are approved within 14 days by the billing team.", 0.864, True),
         ("The plan costs 1200 dollars. It allows 10 users.", 0.755, True),
-        ("Our office in Berlin is closed on Mondays.", 0.050, False),
+        ("Our office in Berlin is closed on Mondays.", 0.051, False),
         ("Plan Basic costs 900 dollars, says Jane Miller from Paris.", 0.228, False),
         ("Plan Basic does not allow ten users per account.", 0.901, True),  # blind to negation: a heuristic
     ],
@@ -213,6 +213,13 @@ def test_lexical_overlap_is_the_share_of_content_words(
     response: str, passages: list[str], overlap: float | None
 ) -> None:
     assert lexical_overlap(response, passages) == overlap
+
+
+@pytest.mark.parametrize(("word", "digits"), [("five", "5"), ("ten", "10"), ("twelve", "12"), ("twenty", "20")])
+def test_a_number_that_a_passage_spells_out_is_held_by_it(word: str, digits: str) -> None:
+    found = match(f"It allows {digits} users.", [f"It allows {word} users."])
+    assert found is not None
+    assert found.unmatched_numbers == ()
 
 
 def test_the_explanation_is_bounded() -> None:
