@@ -54,7 +54,9 @@ def to_trace(snapshot: Snapshot, defaults: Mapping[str, str]) -> Trace:
             pass
     mended, truncated = _mend(snapshot.fields)
     fields = _assemble(snapshot, mended, defaults, lossy=True)
-    fields["source_nodes"] = scrub_surrogates(fields["source_nodes"])
+    fields["source_nodes"] = [
+        {**scrub_surrogates(node._asdict()), "metadata": coerce_json(node.metadata)[0]} for node in snapshot.nodes
+    ]
     fields["truncated"] = truncated
     return _without_refused(fields)
 

@@ -22,9 +22,9 @@ changed its type makes the trace `lossy`.
 from __future__ import annotations
 
 import math
-import sys
 import uuid
 from collections.abc import Iterable, Mapping
+from sys import getsizeof
 from typing import Any, Final, NamedTuple
 
 from tracejudge_sdk.json_values import coerce_json, safe_repr
@@ -34,10 +34,11 @@ MAX_NODES: Final = 1000
 """Nodes of one trace; an iterator without end must not hold up the service."""
 
 _NODE_BYTES: Final = 400  # what a node costs in memory beside its texts
-_ENTRY_BYTES: Final = 100  # an entry of its metadata
+_ENTRY_BYTES: Final = 150  # an entry of its metadata
 _PLAIN_VALUES: Final = (str, int, bool, type(None))
 _ID_NAMES: Final = ("node_id", "id_", "id")
 _MAPPING_TEXT_NAMES: Final = ("text", "page_content", "content")
+_WIRE_NAMES: Final = frozenset(("node_id", "text", "score", "metadata"))
 _OWN_NAMES: Final = frozenset((*_ID_NAMES, *_MAPPING_TEXT_NAMES, "score", "metadata", "node"))
 
 
@@ -72,6 +73,10 @@ def snapshot_nodes(items: Any) -> Nodes:
             if len(nodes) == MAX_NODES:
                 lossy = True
                 break
+            if type(item) is dict and (quick := _quick(item)) is not None:
+                nodes.append(quick)
+                size += _NODE_BYTES + getsizeof(quick[1]) + _ENTRY_BYTES * len(quick[3])
+                continue
             node, node_lossy = _node(item)
             lossy = lossy or node_lossy
             nodes.append(node)
@@ -86,6 +91,27 @@ def _is_one_node(items: Any) -> bool:
     if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
         return True
     return any(hasattr(items, name) for name in ("node", "text", "page_content", "model_fields"))
+
+
+def _quick(item: dict[Any, Any]) -> NodeSnapshot | None:
+    """Rule 5 for the form of the wire contract with short plain metadata, in a fifth of the time; None for the rest."""
+    text, node_id, score, metadata = item.get("text"), item.get("node_id"), item.get("score"), item.get("metadata")
+    if (
+        type(text) is not str
+        or type(node_id) is not str
+        or not (score is None or (type(score) is float and math.isfinite(score)))
+        or not (metadata is None or type(metadata) is dict)
+        or not _WIRE_NAMES.issuperset(item)
+    ):
+        return None
+    if not metadata:
+        return NodeSnapshot(node_id, text, score, {})
+    for key, value in metadata.items():
+        kind = type(value)
+        plain = kind is int or kind is bool or value is None or (kind is str and len(value) < _ENTRY_BYTES)
+        if not plain or type(key) is not str:
+            return None
+    return NodeSnapshot(node_id, text, score, metadata.copy())
 
 
 def _node(item: Any) -> tuple[NodeSnapshot, bool]:
@@ -203,9 +229,9 @@ def _metadata(value: Any) -> tuple[dict[str, Any], bool]:
 
 
 def _size(node: NodeSnapshot) -> int:
-    size = _NODE_BYTES + sys.getsizeof(node.node_id)
+    size = _NODE_BYTES + getsizeof(node.node_id)
     if node.text is not None:
-        size += sys.getsizeof(node.text)
+        size += getsizeof(node.text)
     if node.metadata:
         size += sum(_value_size(item) for item in node.metadata.values())
     return size
@@ -213,7 +239,7 @@ def _size(node: NodeSnapshot) -> int:
 
 def _value_size(value: Any) -> int:
     if isinstance(value, str):
-        return _ENTRY_BYTES + sys.getsizeof(value)
+        return _ENTRY_BYTES + getsizeof(value)
     if isinstance(value, dict):
         return _ENTRY_BYTES + sum(_value_size(item) for item in value.values())
     if isinstance(value, list):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError, RecordTooLarge
 from tracejudge_sdk.json_values import check_json, coerce_json, scrub_text
+from tracejudge_sdk.nodes import _node, _quick
 from tracejudge_sdk.trace import EARLIEST, LATEST, Feedback, Record, SourceNode, Trace, TracePart, Turn
 
 texts = st.text(max_size=40)
@@ -177,6 +178,28 @@ def test_whatever_is_coerced_can_go_on_the_wire(value: Any) -> None:
     check_json(plain)
     node = SourceNode(metadata=plain)
     json.loads(node.model_dump_json(), parse_constant=lambda name: pytest.fail(name))
+
+
+@given(
+    item=st.fixed_dictionaries(
+        {},
+        optional={
+            "node_id": texts | st.none() | st.integers(),
+            "text": texts | st.none() | st.binary(max_size=3),
+            "score": st.floats() | st.none() | st.integers() | texts,
+            "metadata": st.none() | st.dictionaries(texts, odd_values, max_size=3) | st.just([]),
+            "url": texts,
+        },
+    )
+)
+def test_the_quick_way_to_read_a_node_says_what_the_general_one_does(item: dict[str, Any]) -> None:
+    quick = _quick(item)
+    if quick is not None:
+        node, lossy = _node(item)
+        if not lossy:
+            assert quick == node
+        else:  # surrogates and whole numbers too large are left to the sending thread
+            assert (quick.node_id, quick.text, quick.score) == (node.node_id, node.text, node.score)
 
 
 @given(value=json_values)

@@ -244,6 +244,18 @@ def test_usual_values_arrive_without_loss(
     assert not trace.lossy
 
 
+def test_one_impossible_value_costs_no_other(client: TraceClient, transport: MemoryTransport) -> None:
+    nodes = [{"node_id": "a", "text": "t", "metadata": {"n": 1 << 4000}}, {"node_id": "b\ud800", "text": "u"}]
+    client.log(query="q", source_nodes=nodes, latency_ms=5)
+    trace = _only(client, transport)
+    assert [(n.node_id, n.text, n.metadata) for n in trace.source_nodes] == [
+        ("a", "t", {"n": "<int of 4001 bits>"}),
+        ("b�", "u", {}),
+    ]
+    assert trace.latency_ms == 5.0
+    assert trace.lossy
+
+
 def test_names_that_are_too_long_are_cut(client: TraceClient, transport: MemoryTransport) -> None:
     client.log(query="q", model="m" * 300)
     trace = _only(client, transport)
