@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -101,7 +102,8 @@ def _main(url: str, settle_timeout_s: float) -> None:
         child = os.fork()
         if child == 0:
             seen = []
-            for work in (lambda: store.now(), lambda: open_store(url, settle_timeout_s=2.0).now()):
+            works: list[Callable[[], object]] = [store.now, lambda: open_store(url, settle_timeout_s=2.0).now()]
+            for work in works:
                 try:
                     work()
                     seen.append("worked")

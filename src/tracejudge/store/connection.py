@@ -149,8 +149,10 @@ class Connection:
 
         Raises StoreUnavailable then, and StoreError for what the store refuses.
         """
-        from clickhouse_connect.driver.exceptions import Error
-
+        try:
+            from clickhouse_connect.driver.exceptions import Error
+        except ImportError as error:
+            raise MissingExtra("the store", extra="consumer") from error
         deadline: float | None = None
         pause_s = 0.05
         while True:
@@ -213,11 +215,9 @@ class Connection:
         return client
 
     def _new_client(self) -> Client:
-        try:
-            import clickhouse_connect
-            from clickhouse_connect.driver.httputil import get_pool_manager
-        except ImportError as error:
-            raise MissingExtra("the store", extra="consumer") from error
+        import clickhouse_connect
+        from clickhouse_connect.driver.httputil import get_pool_manager
+
         target = self.target
         if isinstance(target, EmbeddedTarget):
             if self._endpoint is None:

@@ -1,0 +1,291 @@
+"""The smaller tables, leases and the schema: what each keeps, whatever is inserted twice."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from tests.support.store_fixture import with_database
+from tracejudge.alerts.event import AlertEvent, SeriesKey
+from tracejudge.errors import SchemaTooNew, StoreError, StoreUnavailable
+from tracejudge.scores import DeadLetter, JudgeId, Label, TraceKey
+from tracejudge.store import (
+    AlertSnapshot,
+    Cursor,
+    Lease,
+    OutboxItem,
+    RegisteredJudge,
+    RunManifest,
+    SamplingEpoch,
+    Store,
+    StoredFeedback,
+    StoredPart,
+    StoredTrace,
+    UserAction,
+    open_store,
+)
+from tracejudge.store.leases import Leases
+from tracejudge.store.migrate import migrations
+from tracejudge.testing import make_trace
+from tracejudge_sdk.trace import Feedback, TracePart
+
+UTC = timezone.utc
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def test_a_dead_letter_is_kept_whole_and_once(contract_store: Store) -> None:
+    letter = DeadLetter(
+        source="kafka:traces",
+        partition=3,
+        offset=17,
+        key=b"\xff\x00",
+        value=b"\x00\xfe{not json",
+        headers=(("trace", b"\x00\x01"), ("", b"")),
+        reason="not_utf8",
+        detail="record is not UTF-8 at byte 1",
+        at=START,
+    )
+    contract_store.dead_letters.insert([letter, replace(letter, offset=18, key=None, value=b"")])
+    contract_store.dead_letters.insert([replace(letter, at=START + SECOND)])
+    contract_store.dead_letters.insert([replace(letter, value=b"other", reason="not_json", at=START + SECOND)])
+    assert letter in contract_store.dead_letters.all()
+    assert contract_store.dead_letters.counts() == {"not_json": 1, "not_utf8": 2}
+    assert contract_store.dead_letters.counts(until=START) == {}
+    assert len(contract_store.dead_letters.all(since=START, until=START + SECOND)) == 2
+
+
+def test_the_latest_label_of_a_source_stands(contract_store: Store) -> None:
+    label = Label(
+        environment="production", app="shop", trace_id="t", criterion="faithfulness", value=1.0, labelled_at=START
+    )
+    contract_store.labels.insert([label, replace(label, source="anna", value=0.5, note="partly")])
+    contract_store.labels.insert([replace(label, value=0.0, labelled_at=START + SECOND), label])
+    found = contract_store.labels.of_trace("t")
+    assert [(one.source, one.value) for one in found] == [("", 0.0), ("anna", 0.5)]
+    assert contract_store.labels.all(criterion="other") == []
+    assert len(contract_store.labels.all()) == 2
+
+
+def test_feedback_counts_once_for_each_id(contract_store: Store) -> None:
+    said = Feedback(feedback_id="f", trace_id="t", app="shop", value=None, comment="", event_time=START)
+    stored = StoredFeedback(feedback=said, ingested_at=START)
+    contract_store.feedback.insert([stored, stored])
+    contract_store.feedback.insert([replace(stored, ingested_at=START + SECOND)])
+    assert contract_store.feedback.of_trace("t") == [stored]
+
+
+def test_parts_wait_until_their_trace_is_stored(contract_store: Store) -> None:
+    first = TracePart(trace_id="t", app="shop", event_time=START, query="q")
+    last = first.model_copy(update={"query": None, "response": "r", "final": True})
+    parts = [
+        StoredPart(part=first, ingested_at=START, offset=1),
+        StoredPart(part=last, ingested_at=START + SECOND, offset=2),
+    ]
+    contract_store.parts.insert(parts)
+    contract_store.parts.insert(parts[1:])
+    key = TraceKey("production", "shop", "t")
+    assert contract_store.parts.of([key, TraceKey("production", "shop", "other")]) == {key: parts}
+    assert contract_store.parts.of([]) == {}
+    assert contract_store.parts.older_than(START) == []
+    assert contract_store.parts.older_than(START + SECOND) == [key]
+    trace = make_trace(0, trace_id="t")
+    contract_store.traces.insert([StoredTrace(trace=trace, ingested_at=START)])
+    assert contract_store.parts.older_than(START + SECOND) == []
+
+
+def test_runs_judges_and_epochs(contract_store: Store) -> None:
+    run = RunManifest(run_id="r", kind="replay", started_at=START, manifest={"judge": "x"})
+    done = replace(run, finished_at=START + SECOND, manifest={"judge": "x", "scored": 5})
+    contract_store.runs.save(done)
+    contract_store.runs.save(run)
+    assert contract_store.runs.get("r") == done
+    assert contract_store.runs.get("none") is None
+    assert contract_store.runs.all() == [done]
+
+    judge = RegisteredJudge(
+        judge_name="lexical", judge_id=JudgeId("lexical@1"), spec={"a": 1}, heuristic=True, registered_at=START
+    )
+    contract_store.judges.register([judge])
+    contract_store.judges.register([replace(judge, registered_at=START + SECOND, spec={"a": 2})])
+    assert contract_store.judges.all() == [judge]
+
+    epoch = SamplingEpoch(epoch=1, starts_at=START, rates={"lexical": 0.5}, decided_at=START)
+    contract_store.sampling_epochs.insert(epoch)
+    contract_store.sampling_epochs.insert(replace(epoch, rates={"lexical": 1.0}, decided_at=START + SECOND))
+    assert contract_store.sampling_epochs.all() == [epoch]
+
+
+def test_alert_events_snapshots_actions_and_outbox(contract_store: Store) -> None:
+    event = AlertEvent(
+        event_id="e1",
+        series=SeriesKey(
+            rule="r", environment="production", app="shop", judge_name="j", judge_id="j@1", group=(("version", "v'1"),)
+        ),
+        kind="firing",
+        severity="page",
+        heuristic=True,
+        at=START,
+        summary="it fell",
+        evidence={"n": 5, "rate": 0.25, "worst": ["t1", None]},
+    )
+    contract_store.alert_events.insert([event])
+    contract_store.alert_events.insert([event, replace(event, event_id="e2", at=START + SECOND)])
+    assert contract_store.alert_events.all()[1] == event
+    assert [one.event_id for one in contract_store.alert_events.all(since=START + SECOND)] == ["e2"]
+    assert contract_store.alert_events.get(["e1"]) == [event]
+
+    snapshot = AlertSnapshot(
+        name="r", cursor=Cursor(START, "t"), state={"R": [1.5]}, saved_at=START + 9 * SECOND, fencing=2
+    )
+    contract_store.alert_snapshots.save(snapshot)
+    contract_store.alert_snapshots.save(replace(snapshot, fencing=1, saved_at=START + 99 * SECOND, state={"R": []}))
+    assert contract_store.alert_snapshots.load("r") == snapshot
+    contract_store.alert_snapshots.save(replace(snapshot, cursor=None, saved_at=START + 10 * SECOND))
+    assert contract_store.alert_snapshots.load("r") == replace(snapshot, cursor=None, saved_at=START + 10 * SECOND)
+    assert contract_store.alert_snapshots.load("none") is None
+
+    action = UserAction(action_id="a", kind="silence", target={"rule": "r"}, start=START, end=None, at=START)
+    contract_store.user_actions.insert([action, action])
+    assert contract_store.user_actions.all() == [action]
+
+    item = OutboxItem(event_id="e1", notifier="webhook", updated_at=START)
+    contract_store.outbox.put([item, replace(item, notifier="terminal", updated_at=START + SECOND)])
+    contract_store.outbox.put([replace(item, attempts=1, last_error="503", updated_at=START + SECOND)])
+    assert [one.attempts for one in contract_store.outbox.pending()] == [0, 1]
+    contract_store.outbox.put([replace(item, state="sent", attempts=2, updated_at=START + 2 * SECOND)])
+    contract_store.outbox.put([replace(item, attempts=9, updated_at=START + 3 * SECOND)])
+    assert [one.notifier for one in contract_store.outbox.pending()] == ["terminal"]
+
+
+def test_a_lease_has_one_holder_and_a_growing_fencing_number(contract_store: Store) -> None:
+    leases = contract_store.leases
+    first = leases.acquire("leader", "a", 60)
+    assert first is not None
+    assert leases.acquire("leader", "b", 60) is None
+    renewed = leases.renew(first, 120)
+    assert renewed is not None
+    assert (renewed.fencing, renewed.holder) == (first.fencing, "a")
+    assert renewed.expires_at > first.expires_at
+    assert leases.acquire("leader", "a", 60) is not None  # who holds it may ask again
+    assert leases.acquire("other", "b", 60) is not None  # names do not touch each other
+    leases.release(renewed)
+    assert leases.current("leader") is None
+    assert leases.renew(renewed, 60) is None
+    second = leases.acquire("leader", "b", 60)
+    assert second is not None
+    assert second.fencing == first.fencing + 1
+    leases.release(renewed)  # of somebody who no longer holds it: nothing happens
+    assert leases.current("leader") == second
+
+
+def test_a_lease_that_ran_out_goes_to_the_next(contract_store: Store) -> None:
+    first = contract_store.leases.acquire("leader", "a", 60)
+    assert first is not None
+    contract_store.command("ALTER TABLE leases UPDATE ttl_ms = 0 WHERE 1 SETTINGS mutations_sync = 1")
+    assert contract_store.leases.renew(first, 60) is None
+    second = contract_store.leases.acquire("leader", "b", 60)
+    assert second is not None
+    assert second.fencing == first.fencing + 1
+
+
+class _Gate:
+    """Opens when each contender has claimed or given up: the pause that a lone claim waits for, made certain."""
+
+    def __init__(self, contenders: int) -> None:
+        self._still = contenders
+        self._changed = threading.Condition()
+
+    def arrive(self) -> None:
+        with self._changed:
+            self._still -= 1
+            self._changed.notify_all()
+
+    def settle(self) -> None:
+        self.arrive()
+        with self._changed:
+            self._changed.wait_for(lambda: self._still == 0)
+
+
+def test_of_claims_made_at_once_exactly_one_wins(contract_store: Store) -> None:
+    contenders = 6
+    together, gate = threading.Barrier(contenders), _Gate(contenders)
+    won: list[Lease | None] = []
+
+    def claim(holder: str) -> None:
+        claimed = False
+
+        def settle() -> None:
+            nonlocal claimed
+            claimed = True
+            gate.settle()
+
+        together.wait()
+        won.append(Leases(contract_store._connection, settle=settle).acquire("leader", holder, 60))
+        if not claimed:
+            gate.arrive()
+
+    threads = [threading.Thread(target=claim, args=(f"holder-{i}",)) for i in range(contenders)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(lease is not None for lease in won) == 1
+
+
+def test_a_schema_from_the_future_is_refused_unless_it_says_it_is_compatible(contract_store: Store) -> None:
+    known = migrations()[-1].version
+    record = "INSERT INTO schema_migrations (version, name, oldest_reader, release) VALUES"
+    try:
+        contract_store.command(f"{record} ({known + 1}, 'additive', {known}, '9.9')")
+        contract_store.check_schema()
+        assert contract_store.migrate() == []
+        contract_store.command(f"{record} ({known + 2}, 'breaking', {known + 2}, '9.9')")
+        for call in (contract_store.check_schema, contract_store.migrate):
+            with pytest.raises(SchemaTooNew, match="upgrade tracejudge"):
+                call()
+    finally:
+        contract_store.command(
+            f"ALTER TABLE schema_migrations DELETE WHERE version > {known} SETTINGS mutations_sync = 1"
+        )
+
+
+def test_an_empty_database_is_told_to_migrate_and_the_printed_ddl_does_it(contract_url: str) -> None:
+    with open_store(with_database(contract_url, "ddl_test")) as store:
+        with pytest.raises(StoreError, match="tracejudge migrate"):
+            store.check_schema()
+        with pytest.raises(StoreError, match="tracejudge migrate"):
+            store.traces.get("t")
+        for statement in re.split(r";\s*\n", store.ddl()):
+            if statement.strip() and not statement.startswith("USE"):
+                store._connection.command(statement, database=not statement.startswith("CREATE DATABASE"))
+        store.check_schema()
+        assert store.migrate() == []
+        store.command("DROP DATABASE ddl_test")
+
+
+def test_every_statement_of_a_migration_may_be_repeated() -> None:
+    for migration in migrations():
+        for statement in migration.statements:
+            sql = "\n".join(line for line in statement.splitlines() if not line.startswith("--"))
+            sql = sql.lstrip()
+            assert re.match(
+                r"CREATE (TABLE|MATERIALIZED VIEW) IF NOT EXISTS|ALTER TABLE \w+ ADD (COLUMN|INDEX) IF NOT EXISTS", sql
+            ), sql
+
+
+def test_a_server_that_is_not_there_is_said_to_be_unavailable() -> None:
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1/"):
+        open_store("clickhouse://u:secret@127.0.0.1:1/db", settle_timeout_s=0.1)
+
+
+def test_a_closed_store_says_so(store_url: str) -> None:
+    store = open_store(store_url)
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.now()
