@@ -39,6 +39,7 @@ LEASE: Final = "alert-loop"
 _LOOP: Final = "alert-loop"  # the snapshot that holds the cursor; all others are the engine's
 _FORMAT: Final = 1
 _PAGE: Final = 5000
+_SAVE_EVERY_ROWS: Final = 20_000  # while catching up: a save costs as much as some thousand rows
 _REREAD_EVERY_S: Final = 60.0
 
 
@@ -156,7 +157,7 @@ class AlertLoop:
     def _fold(self, engine: Engine) -> bool:
         """Folds all rows there are; False when the lease was lost meanwhile."""
         until = self._store.now() - self._settle
-        place = self._begin()
+        place, unsaved = self._begin(), 0
         while page := self._store.scores.since(place, until=until, limit=_PAGE):
             place = Cursor(page[-1].judged_at, page[-1].trace_id)
             cursor = self._cursor
@@ -170,10 +171,14 @@ class AlertLoop:
                 self._cursor = place
                 self._seen.forget_before(place.judged_at - self._lookback)
             self._checkpoint("folded")
-            if fresh:
+            unsaved += len(fresh)
+            if unsaved >= _SAVE_EVERY_ROWS:
                 self._save(engine.snapshot(changed_only=True))
+                unsaved = 0
             if not self._lead():
                 return False
+        if unsaved:
+            self._save(engine.snapshot(changed_only=True))
         return True
 
     def _begin(self) -> Cursor | None:

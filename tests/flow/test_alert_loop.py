@@ -153,6 +153,31 @@ def test_a_loop_killed_between_any_two_steps_repeats_at_most_the_one_in_transit(
         assert len(told) <= len(expected) + (steps[last] == "delivered"), where
 
 
+def test_a_catch_up_killed_between_two_pages_goes_on_from_the_last_save(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracejudge_consumer.alert_loop._PAGE", 20)
+    monkeypatch.setattr("tracejudge_consumer.alert_loop._SAVE_EVERY_ROWS", 50)
+    world.store.scores.insert(world.rows((100, True), (30, False), (150, True)))
+    pages = 0
+
+    def dying(step: str) -> None:
+        nonlocal pages
+        pages += step == "folded"
+        if pages == 8:
+            raise Killed(step)
+
+    with pytest.raises(Killed):
+        world.loop(checkpoint=dying).tick()
+    saved = load_series(world.store, [RULE])
+    assert [status.n_eff for status in saved] == [120]
+    assert world.stored() == []
+    successor = world.loop()
+    assert kinds(successor.tick()) == ["firing", "resolved"]
+    assert [status.n_eff for status in successor.status()] == [280]
+    assert kinds(world.channel.events) == ["firing", "resolved"]
+
+
 def test_two_loops_on_one_store_send_one_notification(world: World) -> None:
     world.store.scores.insert(world.rows((100, True), (30, False)))
     one, two = world.loop("one"), world.loop("two")
