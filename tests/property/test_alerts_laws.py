@@ -46,6 +46,7 @@ verdict_lists = st.lists(
 
 
 @given(verdicts=verdict_lists, boundary=st.sampled_from([0.05, 0.5, 0.8, 0.95, 0.99]), deff=st.sampled_from([1.0, 1.8]))
+@settings(deadline=None)
 def test_evidence_is_the_sum_over_all_components_and_starting_times(
     verdicts: list[Verdict], boundary: float, deff: float
 ) -> None:
@@ -65,6 +66,7 @@ def test_evidence_is_the_sum_over_all_components_and_starting_times(
 
 
 @given(boundary=st.floats(0.02, 0.99))
+@settings(deadline=None)
 def test_unweighted_factors_are_the_likelihood_ratios(boundary: float) -> None:
     detector = DropDetector(boundary)
     for passed in (True, False):
@@ -137,6 +139,7 @@ def test_the_recovery_factor_is_one_at_the_half_way_point(weights: tuple[float, 
 
 
 @given(verdicts=verdict_lists)
+@settings(deadline=None)
 def test_the_estimated_start_is_where_the_log_factors_sum_to_the_most(verdicts: list[Verdict]) -> None:
     detector = DropDetector(0.8)
     sums = Sums()
@@ -156,6 +159,7 @@ def test_the_estimated_start_is_where_the_log_factors_sum_to_the_most(verdicts: 
 
 
 @given(past=st.lists(st.floats(0.1, 50), min_size=1, max_size=30), own=st.floats(0.1, 50), factor=st.floats(0.5, 2))
+@settings(deadline=None)
 def test_a_weight_never_enters_its_own_scale(past: list[float], own: float, factor: float) -> None:
     a, b = WeightScale(), WeightScale()
     for weight in past:
