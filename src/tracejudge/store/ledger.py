@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tracejudge.scores import LIVE_RUN, Decision, JudgeId, LedgerRow
@@ -88,7 +88,7 @@ class Ledger(Table[LedgerRow]):
         traces: Counter[datetime | None] = Counter()
         found: dict[tuple[str, datetime | None], Counter[str]] = defaultdict(Counter)
         ids: dict[tuple[str, datetime | None], Counter[JudgeId]] = defaultdict(Counter)
-        for start, end in _days(since, until):
+        for start, end in self._days(since, until):
             for hour_s, count in self._stored(start, end):
                 traces[_hour(hour_s, hourly)] += count
             for hour_s, judge_name, judge_id, fate, count in self._fates(start, end, run_id):
@@ -103,6 +103,22 @@ class Ledger(Table[LedgerRow]):
                 here = ids.get((name, hour)) or seen
                 lines.append(_line(name, here.most_common(1)[0][0], hour, traces[hour], fates))
         return lines
+
+    def _days(self, since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """The days (UTC) of [since, until) that hold anything, cut to it: no statement holds more than one's traces.
+
+        A backlog read from a file may be years old; asking for every day since then would take minutes.
+        """
+        window = "WHERE event_time >= {start:DateTime64(6, 'UTC')} AND event_time < {end:DateTime64(6, 'UTC')}"
+        day = "toUnixTimestamp(toStartOfDay(event_time, 'UTC'))"
+        rows = self._connection.query(
+            " UNION DISTINCT ".join(
+                f"SELECT DISTINCT {day} AS day FROM {table} {window}" for table in ("traces", "scores", "ledger")
+            ),
+            _window(since, until),
+        )
+        for midnight in sorted(EPOCH + timedelta(seconds=int(row[0])) for row in rows):
+            yield max(since, midnight), min(until, midnight + timedelta(days=1))
 
     def _stored(self, start: datetime, end: datetime) -> list[Row]:
         return self._connection.query(
@@ -183,13 +199,3 @@ def _window(start: datetime, end: datetime) -> dict[str, str]:
 
 def _hour(seconds: int, hourly: bool) -> datetime | None:
     return EPOCH + timedelta(seconds=int(seconds)) if hourly else None
-
-
-def _days(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """[since, until) cut at midnights (UTC), so that no statement holds more than a day's traces."""
-    start = since.astimezone(timezone.utc)
-    while start < until:
-        midnight = start.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-        end = min(midnight, until.astimezone(timezone.utc))
-        yield start, end
-        start = end

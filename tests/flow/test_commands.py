@@ -1,0 +1,255 @@
+"""The commands on real parts: SQLite log, embedded store, judge and webhook over HTTP on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.judge_script import verdict_by_regex
+from tests.support.judge_server import JudgeServer
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
+
+DATA = Path(__file__).parents[1] / "data"
+KEY_ENV = "TEST_JUDGE_KEY"
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with JudgeServer(verdict_by_regex("ibmcloud|IBM", found="YES", otherwise="NO"), api_key="k") as server:
+        yield server
+
+
+@dataclass
+class Workplace:
+    """A folder with settings, and how to call commands in it."""
+
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+    settings: str
+
+    def __call__(self, *args: str, expect: int = EXIT_DONE) -> str:
+        """Runs a command and gives what it printed. Fails when the status is another than `expect`."""
+        self.capsys.readouterr()
+        status = run([*args])
+        shown = self.capsys.readouterr()
+        assert status == expect, shown.out + shown.err
+        return shown.out + shown.err
+
+    def json(self, *args: str, expect: int = EXIT_DONE) -> Any:
+        self.capsys.readouterr()
+        status = run([*args, "--json"])
+        shown = self.capsys.readouterr()
+        assert status == expect, shown.out + shown.err
+        return json.loads(shown.out)
+
+
+@pytest.fixture
+def at(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    store_url: str,
+    judge: JudgeServer,
+) -> Workplace:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(KEY_ENV, "k")
+    settings = f"""\
+queue = "sqlite:///queue.db"
+store = "{store_url}"
+
+[[judges]]
+name = "lexical"
+kind = "lexical"
+
+[[judges]]
+name = "faithfulness"
+kind = "faithfulness"
+base_url = "{judge.base_url}"
+model = "judge"
+api_key_env = "{KEY_ENV}"
+max_calls_per_h = 10000
+usd_per_million_input_tokens = 1.0
+usd_per_million_output_tokens = 1.0
+
+[sampling.judges]
+faithfulness = 0.5
+
+[alert_loop]
+settle_s = 0
+
+[[rules]]
+name = "lexical-minimum"
+judge = "lexical"
+minimum = 0.99
+"""
+    (tmp_path / "tracejudge.toml").write_text(settings, encoding="utf-8")
+    return Workplace(tmp_path, capsys, settings)
+
+
+def lines_of(name: str) -> list[str]:
+    import gzip
+
+    with gzip.open(DATA / name, "rt", encoding="utf-8") as lines:
+        return lines.read().splitlines()
+
+
+def test_a_file_with_bad_lines_among_good_ones_is_accounted_for_to_the_last_line(at: Workplace) -> None:
+    good = [json.loads(line) for line in lines_of("mtrag_sample.jsonl.gz")][:20]
+    big = {**good[0], "trace_id": "big", "source_nodes": [{"node_id": "n", "text": "ü" * 2_000_000, "score": 0.5}]}
+    odd = {**good[1], "trace_id": "odd", "query": "\u202eq\u0007 \U0001f642 e\u0301 \ufeff", "response": "𝔄 ثم 漢字 ok"}
+    empty = {**good[2], "trace_id": "empty", "response": ""}
+    bare = {**good[3], "trace_id": "bare", "source_nodes": []}
+    rows = [json.dumps(row, ensure_ascii=False) for row in [*good, big, odd, empty, bare]]
+    rows.insert(7, '{"trace_id": "broken", ')
+    (at.folder / "mixed.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+    (report,) = at.json("ingest", "mixed.jsonl")
+    assert (report["lines"], report["sent"], report["dead_letters"], report["truncated"]) == (25, 24, 1, 1)
+    assert "broken" not in json.dumps(report["reasons"]) or "not_json" in json.dumps(report["reasons"])
+    consumed = at.json("consume", "--until-idle")
+    assert consumed["traces"] == 24
+
+    ledger = at.json("ledger", "--since", "3650d")
+    for line in ledger["lines"]:
+        decided = line["passed"] + line["failed"] + line["invalid"] + sum(line["decisions"].values())
+        assert (line["traces"], decided, line["unaccounted"]) == (24, 24, 0)
+    (lexical,) = [line for line in ledger["lines"] if line["judge_name"] == "lexical"]
+    assert lexical["decisions"]["not_applicable"] >= 2  # the empty answer, and the one without passages
+    assert sum(ledger["dead_letters"].values()) == 1
+
+    # Ingested and consumed a second time, nothing changes and no verdict is bought.
+    at.json("ingest", "mixed.jsonl")
+    again = at.json("consume", "--until-idle")
+    assert (again["judge_calls"], again["passed"], again["failed"]) == (0, 0, 0)
+    assert at.json("ledger", "--since", "3650d")["lines"] == ledger["lines"]
+    assert at.json("ledger", "--since", "3650d")["dead_letters"] == ledger["dead_letters"]
+
+    shown = at("show", "big")
+    assert "truncated" in shown
+    assert "\u202e" not in at("show", "odd")
+    assert "not judged, not_applicable" in at("show", "bare")
+    at("show", "no-such-trace", expect=EXIT_FAILED)
+
+
+def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> None:
+    (at.folder / "answers.jsonl").write_text("\n".join(lines_of("mtrag_sample.jsonl.gz")), encoding="utf-8")
+    at("ingest", "answers.jsonl")
+    at("consume", "--until-idle")
+
+    rates = at.json("rates", "--since", "3650d", "--step", "all")
+    by_judge = {line["judge_name"]: line for line in rates["lines"]}
+    assert by_judge["lexical"]["heuristic"] is True
+    assert by_judge["faithfulness"]["heuristic"] is False
+    for line in by_judge.values():
+        assert line["rate"]["low"] <= line["rate"]["estimate"] <= line["rate"]["high"]
+    assert "lexical (heuristic)" in at("rates", "--since", "3650d", "--step", "all", "--by", "app")
+    assert "no data, not zero" in at("rates", "--since", "3650d", "--app", "nobody")
+    assert "reason" in at("worst", "--since", "3650d", "-n", "3")
+    assert at.json("worst", "--since", "3650d", "-n", "3", "--judge", "lexical")
+    assert "lexical (heuristic)" in at("tail", "--once", "--last", "1h")
+
+    plan = at.json("replay", "--judge", "faithfulness", "--run", "try-1", "--dry-run")
+    before = judge.stats.calls
+    replayed = at.json("replay", "--judge", "faithfulness", "--run", "try-1")
+    assert replayed["traces"] == plan["traces"]
+    assert judge.stats.calls - before == replayed["calls"] == replayed["passed"] + replayed["failed"]
+    again = at.json("replay", "--judge", "faithfulness", "--run", "try-1")
+    assert (again["calls"], again["already_settled"]) == (0, replayed["passed"] + replayed["failed"])
+    # The live rates are as they were: a replay never touches them.
+    after = at.json("rates", "--since", "3650d", "--step", "all")
+    assert {line["judge_name"]: line["rate"] for line in after["lines"]} == {
+        name: line["rate"] for name, line in by_judge.items()
+    }
+
+    compared = at.json("compare", "live:lexical", "try-1")["comparison"]
+    assert compared["both_settled"] == replayed["passed"] + replayed["failed"]
+    flips = compared["passed_to_failed"] + compared["failed_to_passed"]
+    assert compared["agreement"]["passed"] == compared["both_settled"] - flips
+    assert "same verdict" in at("compare", "live:lexical", "try-1:faithfulness")
+    at("compare", "live:lexical", "nothing", expect=EXIT_FAILED)
+    at("replay", "--judge", "faithfulness", "--run", "live", expect=EXIT_USAGE)
+
+
+def test_watch_tells_a_webhook_once(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[tuple[dict[str, str], bytes]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.append((dict(self.headers), body))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            """Silent."""
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        monkeypatch.setenv("TEST_HOOK_SECRET", "s")
+        hook = (
+            f'\n[[notifiers]]\ntype = "webhook"\nurl = "http://127.0.0.1:{server.server_port}/hook"\n'
+            'secret_env = "TEST_HOOK_SECRET"\nallow_private = true\n'
+        )
+        (at.folder / "tracejudge.toml").write_text(at.settings + hook, encoding="utf-8")
+        rows = [json.loads(line) for line in lines_of("hagrid_unfaithful.jsonl.gz")]
+        text = "\n".join(json.dumps({**row, "app": "shop"}) for row in rows)
+        (at.folder / "bad.jsonl").write_text(text, encoding="utf-8")
+        at("ingest", "bad.jsonl", "--event-time", "2026-01-31T00:00:00Z", "--event-step", "1m")
+        at("consume", "--until-idle")
+        assert "firing" in at("watch", "--once")
+        assert "no change" in at("watch", "--once")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    (only,) = received
+    event = json.loads(only[1])
+    assert (event["kind"], event["severity"], event["heuristic"]) == ("firing", "ticket", True)
+    assert "X-Tracejudge-Signature" in only[0]
+    # Ids, numbers and links, no texts.
+    assert not any(row["query"] in only[1].decode() for row in rows)
+    assert "firing" in at("alerts", "--since", "3650d")
+
+
+def test_score_says_what_it_costs_and_stops_at_its_cap(at: Workplace, judge: JudgeServer) -> None:
+    rows = [json.loads(line) for line in lines_of("hagrid_unfaithful.jsonl.gz")]
+    hundred = [{**rows[number % len(rows)], "trace_id": f"s-{number}"} for number in range(100)]
+    (at.folder / "hundred.jsonl").write_text("\n".join(map(json.dumps, hundred)), encoding="utf-8")
+    free = at.json("score", "hundred.jsonl")
+    assert free["judges"]["lexical"]["heuristic"] is True
+
+    said = at("score", "hundred.jsonl", "--judge", "faithfulness", "--max-calls", "40", "--output", "out.jsonl")
+    assert "100 calls" in said
+    assert "stopped at --max-calls 40" in said
+    assert judge.stats.calls == 40
+    outcomes = [json.loads(line)["outcome"] for line in (at.folder / "out.jsonl").read_text().splitlines()]
+    assert outcomes.count("over_budget") == 60
+
+    (at.folder / "uncapped.toml").write_text(
+        f'[[judges]]\nname = "f"\nkind = "faithfulness"\nbase_url = "{judge.base_url}"\nmodel = "judge"\n'
+    )
+    refused = at("score", "hundred.jsonl", "--judge", "uncapped.toml", expect=EXIT_USAGE)
+    assert "max_calls_per_h" in refused
+    assert "--max-calls" in refused
+    assert judge.stats.calls == 40
+
+
+def test_doctor_says_ok_or_fail_with_the_fix(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = at.json("doctor")
+    assert {check["status"] for check in checks} == {"ok"}
+    assert {"queue", "store", "store schema", "store grants", "clock"} <= {check["subject"] for check in checks}
+    monkeypatch.setenv(KEY_ENV, "wrong")
+    said = at("doctor", expect=EXIT_FAILED)
+    assert "refused the key" in said
+    assert f"put a valid key into {KEY_ENV}" in said
+    monkeypatch.delenv(KEY_ENV)
+    assert f"export {KEY_ENV}" in at("doctor", expect=EXIT_FAILED)
