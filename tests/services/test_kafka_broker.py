@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,11 +76,20 @@ def send(producer: Any, topic: str, values: list[bytes]) -> None:
 
 
 def poll_until(consumers: list[Any], reached: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
+    """Polls each consumer in a thread of its own, as members of a group live: a rebalance needs all at once."""
     deadline = time.monotonic() + timeout_s
-    while not reached():
-        assert time.monotonic() < deadline, "the group did not settle"
-        for consumer in consumers:
-            consumer.poll(timeout_ms=100)
+    settled = threading.Event()
+
+    def keep_polling(consumer: Any) -> None:
+        while not settled.is_set() and time.monotonic() < deadline:
+            consumer.poll(timeout_ms=1000)
+            if reached():
+                settled.set()
+
+    with ThreadPoolExecutor(len(consumers)) as threads:
+        for polling in [threads.submit(keep_polling, consumer) for consumer in consumers]:
+            polling.result()
+    assert settled.is_set(), f"the group did not settle: {[c.assignment() for c in consumers]}"
 
 
 def numbered(count: int, prefix: str = "r") -> list[bytes]:
