@@ -275,6 +275,18 @@ def test_a_cursor_skips_nothing_where_times_are_equal(contract_store: Store) -> 
     assert contract_store.scores.since(Cursor(at, "t-000005"), until=LATER, limit=10) == []
 
 
+def test_a_cursor_goes_on_past_rows_that_a_rescore_has_moved(contract_store: Store) -> None:
+    scores = [make_score(i) for i in range(6)]
+    contract_store.scores.insert(scores)
+    moved = [replace(score, revision=1, judged_at=START + timedelta(hours=1)) for score in scores[1:5]]
+    contract_store.scores.insert(moved)
+    for limit in (1, 2, 3, 50):
+        found = list(_folded(contract_store, limit))
+        assert [(score.trace_id, score.revision) for score in found] == [
+            (score.trace_id, score.revision) for score in (scores[0], scores[5], *moved)
+        ]
+
+
 def test_other_runs_enter_neither_rates_nor_detectors(contract_store: Store) -> None:
     contract_store.scores.insert([make_score(0), make_score(1, run_id="shadow"), make_score(2, run_id="replay")])
     assert [s.trace_id for s in _folded(contract_store)] == ["t-000000"]

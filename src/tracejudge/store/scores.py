@@ -129,32 +129,29 @@ class Scores(Table[Score]):
         replaced (invalid by settled, or by a re-score) appears again, at the place of its successor.
         """
         while True:
-            where = Where().add("run_id = {run_id:String}", run_id=LIVE_RUN)
-            where.add("judged_at <= {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))
-            if cursor is not None:
-                where.add(
-                    "(judged_at, trace_id) > ({after:DateTime64(6, 'UTC')}, {after_id:String})",
-                    after=bound_instant("cursor", cursor.judged_at),
-                    after_id=cursor.trace_id,
-                ).add("judged_at >= {after:DateTime64(6, 'UTC')}")
-            order = f"ORDER BY judged_at, trace_id LIMIT {int(limit)} WITH TIES"
-            # The second table knows the order, `scores FINAL` knows what is true. The instant is part of what must
+            end = self._end_of_page(cursor, until, limit)
+            where = _behind(cursor, end or Cursor(until, ""), inclusive=end is not None)
+            # The index table knows the order, `scores FINAL` knows what is true. The instant is part of what must
             # agree: a replaced verdict has gone to a later place, and found here it would carry the cursor there.
-            keys = "environment, app, judge_name, event_time, trace_id, judge_id, judged_at"
-            places = f"FROM scores_by_judged {where} {order}"
             found = self._select(
-                f"{where} AND ({keys}) IN (SELECT {keys} {places}) ORDER BY judged_at, trace_id", where.parameters
+                f"{where} AND run_id = {{run_id:String}} "
+                f"AND ({_PLACE}) IN (SELECT {_PLACE} FROM scores_by_judged {where}) ORDER BY judged_at, trace_id",
+                {**where.parameters, "run_id": LIVE_RUN},
             )
-            if found:
+            if found or end is None:
                 return found
-            last = self._connection.query(
-                f"SELECT judged_at, trace_id FROM (SELECT judged_at, trace_id {places}) "
-                "ORDER BY judged_at DESC, trace_id DESC LIMIT 1",
-                where.parameters,
-            )
-            if not last:
-                return []
-            cursor = Cursor(from_microseconds(last[0][0]), last[0][1])  # all of these were replaced: go on after them
+            cursor = end  # all of these were replaced: go on after them
+
+    def _end_of_page(self, cursor: Cursor | None, until: datetime, limit: int) -> Cursor | None:
+        """The place of the `limit`-th row behind `cursor`; None when there are fewer."""
+        where = _behind(cursor, Cursor(until, ""), inclusive=False)
+        # Not WITH TIES: that would read and sort all that lies behind the cursor, at every step of a long catching-up.
+        rows = self._connection.query(
+            f"SELECT judged_at, trace_id FROM scores_by_judged {where} "
+            f"ORDER BY judged_at, trace_id LIMIT 1 OFFSET {max(0, int(limit) - 1)}",
+            where.parameters,
+        )
+        return Cursor(from_microseconds(rows[0][0]), rows[0][1]) if rows else None
 
     def buckets(self, query: RateQuery) -> list[BucketRow]:
         """Weighted counts per pane, judge, slice and stratum: what rates and their intervals are made of.
@@ -308,6 +305,23 @@ class Scores(Table[Score]):
         cells["outcome"] = Outcome(cells["outcome"])
         cells["flags"] = tuple(cells["flags"])
         return Score(**cells, usage=Usage(**usage))
+
+
+_PLACE: Final = "environment, app, judge_name, event_time, trace_id, judge_id, judged_at"
+
+
+def _behind(cursor: Cursor | None, end: Cursor, *, inclusive: bool) -> Where:
+    """Rows after `cursor`, up to and with the place `end`, or (not inclusive) up to all of the instant of `end`."""
+    where = Where().add("judged_at <= {end_at:DateTime64(6, 'UTC')}", end_at=bound_instant("until", end.judged_at))
+    if inclusive:
+        where.add("(judged_at, trace_id) <= ({end_at:DateTime64(6, 'UTC')}, {end_id:String})", end_id=end.trace_id)
+    if cursor is not None:
+        where.add(
+            "(judged_at, trace_id) > ({after:DateTime64(6, 'UTC')}, {after_id:String})",
+            after=bound_instant("cursor", cursor.judged_at),
+            after_id=cursor.trace_id,
+        ).add("judged_at >= {after:DateTime64(6, 'UTC')}")
+    return where
 
 
 _USAGE: Final = ("calls", "input_tokens", "output_tokens", "cost_usd", "latency_ms")

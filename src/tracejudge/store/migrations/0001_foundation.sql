@@ -106,8 +106,8 @@ PARTITION BY toYYYYMMDD(event_time)
 ORDER BY (environment, app, judge_name, event_time, trace_id, judge_id, run_id)
 TTL toDateTime(stored_at) + INTERVAL 400 DAY;
 
--- The order in which scores were judged, for the detectors: what a cursor reads costs what lies behind the cursor, not
--- what the table holds. Its rows only say where to look; `scores FINAL` says what is there.
+-- The order in which live scores were judged, for the detectors: what a cursor reads costs what lies behind the cursor,
+-- not what the table holds. Its rows only say where to look; `scores FINAL` says what is there.
 CREATE TABLE IF NOT EXISTS scores_by_judged (
     judged_at DateTime64(6, 'UTC') CODEC(Delta(8), ZSTD(1)),
     trace_id String CODEC(ZSTD(1)),
@@ -116,16 +116,16 @@ CREATE TABLE IF NOT EXISTS scores_by_judged (
     judge_name LowCardinality(String),
     event_time DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
     judge_id LowCardinality(String),
-    run_id LowCardinality(String),
     stored_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1))
 ) ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMMDD(judged_at)
-ORDER BY (judged_at, trace_id, environment, app, judge_name, event_time, judge_id, run_id)
+ORDER BY (judged_at, trace_id, environment, app, judge_name, event_time, judge_id)
 TTL toDateTime(stored_at) + INTERVAL 400 DAY
 SETTINGS ttl_only_drop_parts = 1;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS scores_to_scores_by_judged TO scores_by_judged AS
-SELECT judged_at, trace_id, environment, app, judge_name, event_time, judge_id, run_id, stored_at FROM scores;
+SELECT judged_at, trace_id, environment, app, judge_name, event_time, judge_id, stored_at FROM scores
+WHERE run_id = 'live';
 
 -- A final decision beats undecided, then the latest wins.
 CREATE TABLE IF NOT EXISTS ledger (
