@@ -661,3 +661,20 @@ def test_a_server_is_tested_where_one_is_named(server_databases: Databases) -> N
     with open_store(url) as store:
         assert store.version()
     server_databases.give_back(url)
+
+
+def test_texts_expire_a_month_after_they_were_stored_and_the_rest_stays(contract_store: Store) -> None:
+    history = [{"role": "user", "content": "hi"}]
+    contract_store.traces.insert([stored(1, history=history, tags={"k": "v"}), stored(2)])
+    contract_store.command(
+        "ALTER TABLE traces UPDATE stored_at = now64(3) - INTERVAL 40 DAY WHERE trace_id = 't-000001' "
+        "SETTINGS mutations_sync = 1"
+    )
+    contract_store.optimize("traces")
+    (expired,) = contract_store.traces.get("t-000001")
+    assert (expired.trace.query, expired.trace.response) == ("", None)
+    assert [(node.node_id, node.text, node.score) for node in expired.trace.source_nodes] == [("n-1", None, 0.9)]
+    assert [(turn.role, turn.content) for turn in expired.trace.history] == [("user", "")]
+    assert expired.trace.tags == {"k": "v"}
+    (fresh,) = contract_store.traces.get("t-000002")
+    assert fresh == stored(2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,15 @@ def test_a_file_left_by_a_killed_owner_is_not_believed(tmp_path: Path) -> None:
         assert "password" not in repr(endpoint)
     finally:
         os.close(descriptor)
+
+
+def test_a_process_that_ends_without_closing_leaves_the_directory_in_order(tmp_path: Path) -> None:
+    program = (
+        "import sys; from tracejudge.store import open_store; store = open_store(sys.argv[1]); store.migrate(); "
+        "print(store.version())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, _url(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert published(tmp_path) is None

@@ -64,6 +64,8 @@ class EmbeddedServer:
         self._instance = instance
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.concurrent, thread_name_prefix="tracejudge-chdb")
+        # Not the loop's default one: at the interpreter's exit that can no longer be shut down.
+        self._helpers = ThreadPoolExecutor(2, thread_name_prefix="tracejudge-store-helper")
         self._running = asyncio.Semaphore(limits.concurrent)
         self._waiting = 0
         self._sessions = Sessions(engine)
@@ -98,6 +100,7 @@ class EmbeddedServer:
         """Takes no more requests, lets the running ones end, and closes the sessions."""
         if self._runner is not None:
             await self._runner.cleanup()
+        self._helpers.shutdown()
         self._threads.shutdown()  # idle by now: each handler waited for its thread
         self._sessions.close()
 
@@ -175,7 +178,7 @@ class EmbeddedServer:
             if statement.reads and outlet.handle_name:
                 # An INSERT runs to its end: the client will send it again, and the same rows change nothing.
                 with suppress(EngineError):
-                    await asyncio.shield(loop.run_in_executor(None, self._engine.kill, outlet.handle_name))
+                    await asyncio.shield(loop.run_in_executor(self._helpers, self._engine.kill, outlet.handle_name))
             raise
         finally:
             # The place in the semaphore is free only when the thread is.
@@ -235,7 +238,7 @@ class EmbeddedServer:
                 fields[part.name or ""] = (await part.read(decode=True)).decode()
         elif request.can_read_body:
             packed = await request.read()
-            body = await asyncio.get_running_loop().run_in_executor(None, self._unpack, packed, request)
+            body = await asyncio.get_running_loop().run_in_executor(self._helpers, self._unpack, packed, request)
         query = fields.get("query", "").encode()
         text = query + b"\n" + body if query and body else query or body
         if not text.strip():
