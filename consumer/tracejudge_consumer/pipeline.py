@@ -237,15 +237,16 @@ class Pipeline:
         if failures:
             raise failures[0]
 
-    def _commit(self, *, only_when_due: bool) -> None:
+    def _commit(self, *, only_when_due: bool) -> bool:
+        """Commits what is finished. False when it should be tried again: the queue did not take it just now."""
         now = self._clock.monotonic()
         if only_when_due and now - self._committed_at < self._limits.commit_interval_s:
-            return
+            return True
         self._book.advance(self._intake.positions())
         offsets = self._book.committable()
         if not offsets:
             self._committed_at = now
-            return
+            return True
         accepted = self._intake.commit(offsets)
         if accepted:
             self._book.committed(offsets)
@@ -256,6 +257,7 @@ class Pipeline:
         self._metrics.commits.labels("accepted" if accepted else "refused" if refused else "failed").inc()
         if accepted:
             self._checkpoint("committed")
+        return accepted or refused > 0
 
     def _look(self) -> None:
         now = self._clock.monotonic()
@@ -295,11 +297,8 @@ class Pipeline:
         self._pending = []
         deadline = self._clock.monotonic() + self._limits.drain_timeout_s
         failure: BaseException | None = None
-        while self._batches and self._clock.monotonic() < deadline and not self._at_once.is_set():
-            self._intake.pause(self._intake.assignment())
-            for raw in self._intake.poll(timeout_s=0.0, max_records=1):
-                # Of a partition assigned this moment: not taken on, so nothing of it may be committed.
-                self._book.forget([raw.partition_key])
+        while self._batches and not self._is_over(deadline):
+            self._idle_poll(timeout_s=0.0)
             self._held.wait_for_less(_PAUSED_TURN_S)
             try:
                 self._collect()
@@ -308,10 +307,22 @@ class Pipeline:
             self._commit(only_when_due=True)
         if self._batches:
             _LOG.warning("%d records in flight are left uncommitted and come again", self._held.records)
-        self._commit(only_when_due=False)
+        # A rebalance at this moment refuses commits until polling has ended it.
+        while not self._commit(only_when_due=False) and not self._is_over(deadline):
+            self._idle_poll(timeout_s=_PAUSED_TURN_S)
         self._look()
         if failure is not None:
             raise failure
+
+    def _is_over(self, deadline: float) -> bool:
+        return self._at_once.is_set() or self._clock.monotonic() >= deadline
+
+    def _idle_poll(self, *, timeout_s: float) -> None:
+        """Keeps the membership and takes nothing on."""
+        self._intake.pause(self._intake.assignment())
+        for raw in self._intake.poll(timeout_s=timeout_s, max_records=1):
+            # Of a partition assigned this moment: not taken on, so nothing of it may be committed.
+            self._book.forget([raw.partition_key])
 
     def _close(self, worker: Worker) -> None:
         try:

@@ -90,6 +90,7 @@ class KafkaIntake:
 
     def poll(self, *, timeout_s: float, max_records: int) -> list[RawRecord]:
         self._thread.check()
+        self._remember_to_join()
         try:
             found = self._consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=max_records)
         except AuthorizationError as error:
@@ -191,6 +192,18 @@ class KafkaIntake:
             self._consumer.close(autocommit=False, timeout_ms=self._commit_timeout_ms)
         except KafkaError as error:
             _LOG.warning("left group %r without a farewell, the broker will notice: %r", self._group, error)
+
+    def _remember_to_join(self) -> None:
+        """Keeps the client at a join that it began.
+
+        kafka-python 3.0.12 rejoins when metadata differ from those of the last assignment (topics vanish while a
+        broker restarts). When a short poll leaves that join in flight and the metadata change back meanwhile, it
+        concludes that there is nothing to join and never looks at the answer: it reads on without heartbeats and
+        without ever being able to commit. Asked to rejoin, it does until the answer is there.
+        """
+        coordinator = self._consumer._coordinator
+        if coordinator.rebalance_in_progress():
+            coordinator.request_rejoin()
 
     def _position(self, key: PartitionKey) -> int | None:
         try:
