@@ -247,11 +247,12 @@ class TraceClient:
             return transport_for(self.settings.queue or "", options=self.settings.queue_options)
 
     def _encode(self, content: object, max_bytes: int) -> Encoded:
-        if isinstance(content, Snapshot):
-            record: Record = to_trace(content, self._defaults)
-        else:
-            record = cast("Record", content)
-        encoding = codec.encode_and_tell(record, max_bytes=max_bytes)
+        with forks.GATE:  # pydantic's own locks
+            if isinstance(content, Snapshot):
+                record: Record = to_trace(content, self._defaults)
+            else:
+                record = cast("Record", content)
+            encoding = codec.encode_and_tell(record, max_bytes=max_bytes)
         return Encoded(
             record.trace_id,
             encoding.data,

@@ -1,8 +1,9 @@
 """What has to be quiet while the process forks.
 
-A fork copies memory but only one thread, so what another thread held at that instant is held for ever in the child,
-such as the lock of a module it was importing; and SQLite's file locks do not survive a fork at all. Whoever does such
-things does them inside `GATE`, or asks to be told before and after.
+A fork copies memory but only one thread, so what another thread held at that instant is held for ever in the child: the
+lock of a module it was importing, a lock inside pydantic's compiled part (seen: a child whose first validation never
+returned). And SQLite's file locks do not survive a fork at all. Whoever does such things in a thread of ours does them
+inside `GATE`, in short pieces, or asks to be told before and after. A fork waits for the piece under way.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import weakref
 from typing import Final, Protocol
 
 GATE: Final = threading.RLock()
-"""Held while a client library is imported and while a fork takes place; always taken before any other lock."""
+"""Held while a library is imported, while a record is built, and while a fork takes place; taken before other locks."""
 
 
 class ForkAware(Protocol):
