@@ -15,6 +15,7 @@ from typing import Final
 import click
 
 from tracejudge.errors import (
+    CheckFailed,
     MissingExtra,
     NotFound,
     SchemaTooNew,
@@ -112,7 +113,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return _fail(error, EXIT_USAGE)
     except (ServiceUnavailable, TransportUnavailable) as error:
         return _fail(error, EXIT_UNAVAILABLE)
-    except NotFound as error:
+    except (NotFound, CheckFailed) as error:
         return _fail(error, EXIT_FAILED)
     except BrokenPipeError:
         # `tracejudge rates | head`: the reader has seen enough. Closing stderr keeps the interpreter quiet at exit.

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tracejudge.errors import TraceJudgeError
+from tracejudge.errors import CheckFailed
 from tracejudge.scores import DeadLetter
 from tracejudge_consumer.intake import RawRecord
 from tracejudge_sdk.errors import RecordError
 
 
-class TooManyDeadLetters(TraceJudgeError):
+class TooManyDeadLetters(CheckFailed):
     """The share of unreadable records says that something is deployed wrong; nothing more is taken on."""
 
     def __init__(self, *, dead: int, of: int, reasons: Counter[str], example: DeadLetter) -> None:

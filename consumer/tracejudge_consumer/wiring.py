@@ -28,17 +28,22 @@ if TYPE_CHECKING:
 # Every store has been there since the first trace: the first JudgeId of a name is live for all of the past.
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
+# The pipeline repeats what failed for ever; a call that waits long would only hold up its end.
+CONSUMER_STORE_PATIENCE_S: Final = 10.0
+
 STORE_PASSWORD_ENV = "TRACEJUDGE_STORE_PASSWORD"  # noqa: S105 - the name of a variable, not a password
 QUEUE_PASSWORD_ENV = "TRACEJUDGE_QUEUE_PASSWORD"  # noqa: S105
 
 
-def connect_store(settings: Settings) -> Store:
+def connect_store(settings: Settings, *, patience_s: float | None = None) -> Store:
     """The store of the settings, ready to use. Close it.
+
+    `patience_s` replaces `store_timeout_s` for those who try again by themselves.
 
     An embedded store is migrated on the way: nobody else looks after it. A server must have been migrated
     (`tracejudge migrate`), since a fleet should not change a shared schema by merely starting.
     """
-    store = open_unchecked_store(settings)
+    store = open_unchecked_store(settings, patience_s=patience_s)
     try:
         if settings.store.startswith("chdb:"):
             store.migrate()
@@ -50,10 +55,12 @@ def connect_store(settings: Settings) -> Store:
     return store
 
 
-def open_unchecked_store(settings: Settings) -> Store:
+def open_unchecked_store(settings: Settings, *, patience_s: float | None = None) -> Store:
     """The store of the settings, whatever state its schema is in. Close it."""
     return open_store(
-        settings.store, password=os.environ.get(STORE_PASSWORD_ENV), settle_timeout_s=settings.store_timeout_s
+        settings.store,
+        password=os.environ.get(STORE_PASSWORD_ENV),
+        settle_timeout_s=settings.store_timeout_s if patience_s is None else patience_s,
     )
 
 

@@ -82,5 +82,9 @@ class JudgeGone(TraceJudgeError):
         self.kind = kind
 
 
+class CheckFailed(TraceJudgeError):
+    """Something that is watched is worse than its limit; going on would do harm."""
+
+
 class NotFound(TraceJudgeError):
     """What was asked for does not exist."""

@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.panels import YES, lexical_spec, llm_spec, make_panel, make_task, make_tasks
 from tracejudge.errors import StoreUnavailable
-from tracejudge.judging import RunCaps, Spend
+from tracejudge.judging import RunCaps
 from tracejudge.judging.client import Completion
 from tracejudge.judging.failures import CallError
-from tracejudge.scores import Decision
+from tracejudge.scores import Decision, Spend
 from tracejudge.testing import ManualClock
 from tracejudge.testing.judges import HANG, ScriptedJudge
 

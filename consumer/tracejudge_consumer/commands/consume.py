@@ -18,7 +18,7 @@ from tracejudge_consumer.rendering import console, harmless, progress_bar, to_js
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.settings import Settings, load_settings, without_password
 from tracejudge_consumer.shutdown import stop_on_signals
-from tracejudge_consumer.wiring import build_pipeline, connect_store
+from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_pipeline, connect_store
 
 
 @click.command(
@@ -39,7 +39,7 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
     settings = load_settings(config)
     set_up_logging(settings)
     stop = threading.Event()
-    with connect_store(settings) as store, stop_on_signals(stop):
+    with connect_store(settings, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
         report = run_consumer(settings, store, stop=stop, until_idle=until_idle, quiet=as_json)
     if as_json:
         click.echo(to_json(report))

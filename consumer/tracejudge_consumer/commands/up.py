@@ -15,7 +15,7 @@ from tracejudge_consumer.options import config_option
 from tracejudge_consumer.rendering import harmless
 from tracejudge_consumer.settings import load_settings, without_password
 from tracejudge_consumer.shutdown import stop_on_signals
-from tracejudge_consumer.wiring import build_alert_loop, connect_store
+from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_alert_loop, connect_store
 
 
 @click.command(
@@ -33,7 +33,7 @@ def command(config: str) -> int:
     set_up_logging(settings)
     stop = threading.Event()
     failures: list[BaseException] = []
-    with connect_store(settings) as store, stop_on_signals(stop):
+    with connect_store(settings, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
 
         def watch() -> None:
             try:

@@ -14,7 +14,6 @@ from tracejudge.judging.tasks import (
     NothingSpent,
     PanelResult,
     RunCaps,
-    Spend,
     SpendSource,
     content_hash,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "Panel",
     "PanelResult",
     "RunCaps",
-    "Spend",
     "SpendSource",
     "check_caps",
     "content_hash",

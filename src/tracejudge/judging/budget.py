@@ -15,13 +15,14 @@ from tracejudge.clock import Clock
 from tracejudge.judging.failures import OverBudget, SpendUnknown
 from tracejudge.judging.loops import PerLoop
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.tasks import RunCaps, SpendSource, Spent
+from tracejudge.judging.tasks import RunCaps, SpendSource
+from tracejudge.scores import Spend
 
 
 @dataclass
 class _Window:
     start: datetime
-    before: Spent  # what the store says was spent since `start`
+    before: Spend  # what the store says was spent since `start`
     calls: int = 0
     usd: float = 0.0
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tracejudge.errors import JudgeGone
-from tracejudge.scores import JudgeCall, LedgerRow, Score
+from tracejudge.scores import JudgeCall, LedgerRow, Score, Spend
 from tracejudge_sdk.trace import Trace
 
 
@@ -39,27 +39,10 @@ class PanelResult:
     gone: tuple[JudgeGone, ...]
 
 
-class Spend(NamedTuple):
-    """Calls made and money spent (0.0 where no price is known)."""
-
-    calls: int
-    usd: float
-
-
-class Spent(Protocol):
-    """Calls and money, as some source of them calls its own value."""
-
-    @property
-    def calls(self) -> int: ...
-
-    @property
-    def usd(self) -> float: ...
-
-
 class SpendSource(Protocol):
     """Where the stored calls of a judge are added up; seeds the budgets, so that a restart does not refill them."""
 
-    def spent(self, judge_name: str, since: datetime) -> Spent:
+    def spent(self, judge_name: str, since: datetime) -> Spend:
         """Calls and money of the judge since `since`, all runs together. May block; called outside the event loop."""
         ...
 

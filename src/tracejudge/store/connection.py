@@ -12,6 +12,8 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tracejudge.errors import EmbeddedStoreLocked, MissingExtra, StoreError, StoreUnavailable
@@ -67,6 +69,8 @@ class Connection:
         max_memory_bytes: int,
         max_execution_s: float,
     ) -> None:
+        if isinstance(target, EmbeddedTarget):  # the process may change its directory before it closes this
+            target = replace(target, directory=target.directory.absolute())
         self.target = target
         self._settle_timeout_s = settle_timeout_s
         self._execution_s = max_execution_s
@@ -216,6 +220,7 @@ class Connection:
 
     def _new_client(self) -> Client:
         import clickhouse_connect
+        from clickhouse_connect.driver.exceptions import ProgrammingError
         from clickhouse_connect.driver.httputil import get_pool_manager
 
         target = self.target
@@ -228,14 +233,14 @@ class Connection:
             host, port, secure, user, password = target.host, target.port, target.secure, target.user, target.password
         if self._pool is None:
             self._pool = get_pool_manager(maxsize=32)
-        client = clickhouse_connect.get_client(
+        connect = partial(
+            clickhouse_connect.get_client,
             host=host,
             port=port,
             interface="https" if secure else "http",
             username=user,
             password=password,
             compress=not isinstance(target, EmbeddedTarget),  # on loopback it costs more than it saves
-            settings=dict(self._settings),
             autogenerate_session_id=False,  # a session serialises, and refuses a second thread
             connect_timeout=5,
             send_receive_timeout=int(self._execution_s + 30),
@@ -243,6 +248,10 @@ class Connection:
             pool_mgr=self._pool,
             query_retries=0,
         )
+        try:
+            client = connect(settings=dict(self._settings))
+        except ProgrammingError:  # a user with `readonly = 1` may not set limits: the server's own hold
+            client = connect()
         client.database = target.database  # not at construction: before `migrate` it may not exist
         return client
 

@@ -38,7 +38,8 @@ def _after_fork_in_child() -> None:
     _owned.clear()  # the owner's threads stayed in the parent
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def locate(directory: Path, *, user: object, timeout_s: float = START_TIMEOUT_S) -> Endpoint:

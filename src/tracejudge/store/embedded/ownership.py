@@ -7,7 +7,6 @@ process id, port and a random password, readable by its user only. The lock deci
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -46,6 +45,8 @@ class DirectoryLock:
     @classmethod
     def try_acquire(cls, directory: Path) -> DirectoryLock | None:
         """The lock, or None when somebody holds it."""
+        import fcntl  # not on Windows, where chDB is not either; a server's store works there
+
         # O_CLOEXEC is Python's default, so that a program started by the owner does not inherit the lock.
         descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -85,7 +86,8 @@ def _after_fork_in_child() -> None:
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def prepare(directory: Path) -> Path:

@@ -232,10 +232,17 @@ class EmbeddedServer:
         body = b""
         if request.content_type == "multipart/form-data":
             form = await request.multipart()
+            size = 0
             while (part := await form.next()) is not None:
                 if not isinstance(part, BodyPartReader) or part.filename is not None:
                     raise EngineError("Code: 48. DB::Exception: external data. (NOT_IMPLEMENTED)", code=48)
-                fields[part.name or ""] = (await part.read(decode=True)).decode()
+                content = bytearray()
+                while chunk := await part.read_chunk():
+                    size += len(chunk)
+                    if size > self._limits.body_bytes:
+                        raise compression.BodyTooLarge
+                    content += chunk
+                fields[part.name or ""] = part.decode(bytes(content)).decode()
         elif request.can_read_body:
             packed = await request.read()
             body = await asyncio.get_running_loop().run_in_executor(self._helpers, self._unpack, packed, request)
