@@ -19,7 +19,7 @@ from tracejudge_sdk.trace import Trace
 
 UTC = timezone.utc
 QUICK = settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,  # a real engine, on a machine that others use too
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
