@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tracejudge.scores import Outcome, Score
 from tracejudge.store import RateQuery, ScoreFilter, Store, StoredTrace, TraceFilter
-from tracejudge.store.scores import row_version
+from tracejudge.store.score_rows import row_version
 from tracejudge.testing import make_score
 from tracejudge_sdk import codec
 from tracejudge_sdk.trace import Trace

@@ -6,22 +6,21 @@ settled ones the first. `judged_at` is therefore never rewritten except by an ex
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from tracejudge.scores import LIVE_RUN, InvalidReason, JudgeId, Outcome, Score, TraceKey, Usage
+from tracejudge.scores import LIVE_RUN, JudgeId, Outcome, Score, TraceKey, Usage
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.judges import Judges
 from tracejudge.store.minutes import Minutes
 from tracejudge.store.rates import raw_buckets
 from tracejudge.store.rows import BucketRow, Cursor, Inserted, Known, Pair, RateQuery, ScoreFilter, TraceFilter
+from tracejudge.store.score_rows import MAX_REVISION, behind, row_version, score_conditions, sound
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_index import KEYS_IN, key_parameters
 from tracejudge.store.values import (
-    RowRefused,
     bound_instant,
     from_microseconds,
     from_milliseconds,
@@ -33,20 +32,6 @@ from tracejudge.store.values import (
     text,
     whole,
 )
-
-_SETTLED_BIT: Final = 51
-_LOW: Final = (1 << _SETTLED_BIT) - 1  # microseconds until the year 2041: see row_version
-_MAX_REVISION: Final = (1 << 12) - 1
-
-
-def row_version(score: Score) -> int:
-    """revision << 52 | settled << 51 | (2**51 - 1 - judged_at in microseconds), cut at 0.
-
-    ClickHouse keeps the row with the highest one. 51 bits of microseconds last until 2041-05; later instants count as
-    equally late, and then the last row inserted wins among equals.
-    """
-    judged_us = microseconds("judged_at", score.judged_at)
-    return score.revision << 52 | score.outcome.settled << _SETTLED_BIT | max(0, _LOW - judged_us)
 
 
 class Scores(Table[Score]):
@@ -130,7 +115,7 @@ class Scores(Table[Score]):
         """
         while True:
             end = self._end_of_page(cursor, until, limit)
-            where = _behind(cursor, end or Cursor(until, ""), inclusive=end is not None)
+            where = behind(cursor, end or Cursor(until, ""), inclusive=end is not None)
             # The index table knows the order, `scores FINAL` knows what is true. The instant is part of what must
             # agree: a replaced verdict has gone to a later place, and found here it would carry the cursor there.
             found = self._select(
@@ -144,7 +129,7 @@ class Scores(Table[Score]):
 
     def _end_of_page(self, cursor: Cursor | None, until: datetime, limit: int) -> Cursor | None:
         """The place of the `limit`-th row behind `cursor`; None when there are fewer."""
-        where = _behind(cursor, Cursor(until, ""), inclusive=False)
+        where = behind(cursor, Cursor(until, ""), inclusive=False)
         # Not WITH TIES: that would read and sort all that lies behind the cursor, at every step of a long catching-up.
         rows = self._connection.query(
             f"SELECT judged_at, trace_id FROM scores_by_judged {where} "
@@ -263,7 +248,7 @@ class Scores(Table[Score]):
             yield held
 
     def _encode(self, value: Score) -> Row:
-        score = _sound(value)
+        score = sound(value)
         usage = score.usage
         return (
             text("environment", score.environment),
@@ -292,7 +277,7 @@ class Scores(Table[Score]):
             optional_real("usage.cost_usd", usage.cost_usd),
             real("usage.latency_ms", usage.latency_ms),
             microseconds("judged_at", score.judged_at),
-            whole("revision", score.revision, high=_MAX_REVISION),
+            whole("revision", score.revision, high=MAX_REVISION),
             row_version(score),
         )
 
@@ -310,56 +295,9 @@ class Scores(Table[Score]):
 _PLACE: Final = "environment, app, judge_name, event_time, trace_id, judge_id, judged_at"
 
 
-def _behind(cursor: Cursor | None, end: Cursor, *, inclusive: bool) -> Where:
-    """Rows after `cursor`, up to and with the place `end`, or (not inclusive) up to all of the instant of `end`."""
-    where = Where().add("judged_at <= {end_at:DateTime64(6, 'UTC')}", end_at=bound_instant("until", end.judged_at))
-    if inclusive:
-        where.add("(judged_at, trace_id) <= ({end_at:DateTime64(6, 'UTC')}, {end_id:String})", end_id=end.trace_id)
-    if cursor is not None:
-        where.add(
-            "(judged_at, trace_id) > ({after:DateTime64(6, 'UTC')}, {after_id:String})",
-            after=bound_instant("cursor", cursor.judged_at),
-            after_id=cursor.trace_id,
-        ).add("judged_at >= {after:DateTime64(6, 'UTC')}")
-    return where
-
-
 _USAGE: Final = ("calls", "input_tokens", "output_tokens", "cost_usd", "latency_ms")
 
 
 def _place(score: Score) -> tuple[datetime, str, str, str]:
     # As ClickHouse orders: texts by their bytes in UTF-8, which is the order of code points.
     return (score.event_time, score.trace_id, score.environment, score.app)
-
-
-def _sound(score: Score) -> Score:
-    """The score as it may be stored: a number for a settled one, none for an invalid one."""
-    try:
-        outcome = Outcome(score.outcome)
-    except ValueError as error:
-        raise RowRefused("ill_typed", f"outcome: {score.outcome!r} is not passed, failed or invalid") from error
-    number = score.score
-    if not outcome.settled:
-        return replace(score, outcome=outcome, score=None)
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
-        raise RowRefused("ill_typed", f"score: {str(number)[:80]!r} is not a number")
-    if number is None or not math.isfinite(number) or not 0.0 <= number <= 1.0:
-        return replace(score, outcome=Outcome.INVALID, score=None, reason=InvalidReason.OUT_OF_RANGE.value)
-    return replace(score, outcome=outcome) if outcome is not score.outcome else score
-
-
-def score_conditions(where: ScoreFilter) -> Where:
-    """The filter as SQL on the columns of `scores`."""
-    conditions = Where()
-    if where.start is not None:
-        conditions.add("event_time >= {start:DateTime64(6, 'UTC')}", start=bound_instant("start", where.start))
-    if where.end is not None:
-        conditions.add("event_time < {end:DateTime64(6, 'UTC')}", end=bound_instant("end", where.end))
-    for column in ("environment", "app", "version", "category", "run_id", "outcome"):
-        conditions.equal(column, getattr(where, column))
-    return judge_condition(conditions, where.judge)
-
-
-def judge_condition(conditions: Where, judge: str | None) -> Where:
-    """Adds a judge name or a JudgeId (which holds an @)."""
-    return conditions.equal("judge_id" if judge is not None and "@" in judge else "judge_name", judge)
