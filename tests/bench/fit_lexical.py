@@ -99,7 +99,9 @@ def main() -> int:
     default = os.environ.get("TRACEJUDGE_DATA") or Path(__file__).parents[3] / "shared" / "data"
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else default)
     sets = {name: read_set(folder / f"{name}.jsonl.gz") for name in SETS}
-    print(f"{'set, left out of its fit':26} {'n':>5} {'not appl.':>9} {'AUC':>6} {'BAcc':>6} {'length AUC':>10} {'ms':>6}")
+    print(
+        f"{'set, left out of its fit':26} {'n':>5} {'not appl.':>9} {'AUC':>6} {'BAcc':>6} {'length AUC':>10} {'ms':>6}"
+    )
     scores = []
     for name, part in sets.items():
         coefficients, intercept = fit([other for key, other in sets.items() if key != name])
