@@ -37,14 +37,12 @@ def records() -> list[Record | bytes]:
 class Lives:
     """The lives of one consumer on one queue and one store."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store_url: str) -> None:
         self.folder = folder
         self.queue = folder / "queue.db"
-        self.store_url = f"chdb:///{folder / 'store'}"
+        self.store_url = store_url
         self.asked = folder / "asked.txt"
         self._count = 0
-        with open_store(self.store_url) as store:
-            store.migrate()
 
     def live(self, kill_at: tuple[Stage, int] | None) -> None:
         """Runs until it kills itself, or to the end of the queue."""
@@ -93,9 +91,10 @@ def assert_as_undisturbed(lives: Lives) -> None:
 
 
 @pytest.fixture
-def lives(tmp_path: Path) -> Lives:
+def lives(tmp_path: Path, store_url: str) -> Lives:
+    # This process owns the store: what dies here is a consumer (owners that die: tests/contract/test_store_processes).
     append(tmp_path / "queue.db", records())
-    return Lives(tmp_path)
+    return Lives(tmp_path, store_url)
 
 
 @pytest.mark.parametrize("stage", ["traces_stored", "judged"])

@@ -188,16 +188,17 @@ def test_a_broker_that_is_away_is_waited_for(
 class Members:
     """Consumer processes of one group on one topic and one store, which this process serves."""
 
-    def __init__(self, group: Group, folder: Path, store: Store) -> None:
+    def __init__(self, group: Group, folder: Path, store: Store, store_url: str) -> None:
         self.group = group
         self.folder = folder
         self.store = store
+        self.store_url = store_url
         self.asked = folder / "asked.txt"
 
     def start(self, name: str, *, kill_at: tuple[Stage, int] | None = None) -> GuardedProcess:
         settings = CrashSettings(
             queue=f"kafka://{self.group.queue.bootstrap}/{self.group.queue.topic}",
-            store=f"chdb:///{self.folder / 'store'}",
+            store=self.store_url,
             group=self.group.name,
             asked=str(self.asked),
             kill_at=kill_at,
@@ -222,11 +223,10 @@ class Members:
 
 
 def test_of_two_consumers_one_is_killed_and_nothing_is_lost_and_nothing_comes_twice(
-    group: Group, tmp_path: Path
+    group: Group, tmp_path: Path, store_url: str
 ) -> None:
-    with open_store(f"chdb:///{tmp_path / 'store'}") as store:
-        store.migrate()
-        members = Members(group, tmp_path, store)
+    with open_store(store_url) as store:
+        members = Members(group, tmp_path, store, store_url)
         stays = members.start("stays")
         dies = members.start("dies", kill_at=("judged", 2))
         sent = 0
