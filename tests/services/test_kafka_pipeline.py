@@ -134,7 +134,8 @@ def test_b31_a_judge_slower_than_max_poll_interval_costs_no_membership(group: Gr
         # Longer than the interval: a membership that polls would keep is lost without.
         threading.Event().wait(3.5)
         with Running(second) as two:
-            seen.wait_until(lambda: len(store.scores.rows) >= 15)
+            # The keys fall 26 to 14 on the two partitions, and either may go to the second consumer.
+            seen.wait_until(lambda: len(store.scores.rows) >= 14)
             assert len(intake.assignment()) == len(second_intake.assignment()) == 1
             go.set()
             seen.wait_until(lambda: len(store.scores.rows) == 40)

@@ -21,6 +21,9 @@ from tracejudge.scores import (
     Score,
 )
 
+LONGEST_GATE_S = 60.0
+"""A test that failed opens its gates no more; without an end they would keep the interpreter from exiting."""
+
 JUDGED_AT = datetime(2026, 1, 2, tzinfo=timezone.utc)
 
 
@@ -60,7 +63,7 @@ class ScriptedPanel:
             for task in tasks:
                 gate = self._gate(task)
                 if gate is not None:
-                    await asyncio.to_thread(gate.wait)
+                    await asyncio.to_thread(gate.wait, LONGEST_GATE_S)
                 for name in sorted(task.judge_names):
                     self.asked[task.trace.trace_id, name] += 1
                     if self.gone:
