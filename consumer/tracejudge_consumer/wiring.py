@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import uuid
 from collections.abc import Callable, Collection
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
@@ -181,9 +182,9 @@ def register_judges(specs: Collection[JudgeSpec], store: Store) -> None:
 
 def build_notifiers(settings: Settings) -> list[Notifier]:
     """The channels of the settings."""
-    from tracejudge.alerts import build_notifier
+    from tracejudge.alerts import build_notifiers as build
 
-    return [build_notifier(notifier, environ=os.environ) for notifier in settings.notifiers]
+    return list(build(settings.notifiers, environ=os.environ))
 
 
 def build_alert_loop(settings: Settings, store: Store, *, settle_s: float | None = None) -> AlertLoop:
@@ -195,7 +196,8 @@ def build_alert_loop(settings: Settings, store: Store, *, settle_s: float | None
         rules=settings.rules,
         notifiers=build_notifiers(settings),
         clock=SystemClock(),
-        holder=f"{socket.gethostname()}:{os.getpid()}",
+        # The random end tells a holder from its predecessor with the same name and process id.
+        holder=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
         settle_s=settings.alert_loop.settle_s if settle_s is None else settle_s,
     )
 

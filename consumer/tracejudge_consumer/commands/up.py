@@ -7,7 +7,6 @@ import threading
 import click
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.errors import ServiceUnavailable
 from tracejudge_consumer.cli import EXIT_DONE
 from tracejudge_consumer.commands.consume import run_consumer, set_up_logging, tell
 from tracejudge_consumer.commands.watch import run_alert_loop
@@ -32,20 +31,19 @@ def command(config: str) -> int:
     settings = load_settings(config)
     set_up_logging(settings)
     stop = threading.Event()
+    terminal = any(notifier.type == "terminal" for notifier in settings.notifiers)
     failures: list[BaseException] = []
     with connect_store(settings, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
+
+        def tell_event(event: AlertEvent) -> None:
+            if not terminal:
+                click.echo(f"{event.kind}: {harmless(event.summary)}")
 
         def watch() -> None:
             try:
                 loop = build_alert_loop(settings, store)
                 try:
-                    while not stop.is_set():
-                        try:
-                            run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=_tell)
-                        except ServiceUnavailable as error:
-                            # The consumer waits for the store in its own way; alerts catch up when it is back.
-                            click.echo(f"alert loop waits: {error}", err=True)
-                            stop.wait(settings.alert_loop.tick_s)
+                    run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=tell_event)
                 finally:
                     loop.close()
             except BaseException as error:  # noqa: BLE001 - raised again by the main thread, which must stop too
@@ -64,7 +62,3 @@ def command(config: str) -> int:
         raise failures[0]
     tell(report)
     return EXIT_DONE
-
-
-def _tell(event: AlertEvent) -> None:
-    click.echo(f"{event.kind}: {harmless(event.summary)}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
 import click
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.errors import ServiceUnavailable
 from tracejudge_consumer.alert_loop import AlertLoop
+from tracejudge_consumer.commands.consume import set_up_logging
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import harmless, to_json
 from tracejudge_consumer.settings import load_settings
@@ -29,11 +32,16 @@ Examples:
 def command(config: str, as_json: bool, once: bool) -> None:
     """Run the alert loop over stored scores."""
     settings = load_settings(config)
+    set_up_logging(settings)
     if not settings.rules:
         click.echo("note: no [[rules]] in the settings, so only the judges' own health is watched", err=True)
 
+    # The terminal channel, where there is one, says it in its own words and when it delivers.
+    silent = not as_json and any(notifier.type == "terminal" for notifier in settings.notifiers)
+
     def tell(event: AlertEvent) -> None:
-        click.echo(to_json(event) if as_json else f"{event.kind}: {harmless(event.summary)}")
+        if not silent:
+            click.echo(to_json(event) if as_json else f"{event.kind}: {harmless(event.summary)}")
 
     stop = threading.Event()
     with connect_store(settings) as store:
@@ -55,8 +63,11 @@ def command(config: str, as_json: bool, once: bool) -> None:
 def run_alert_loop(
     loop: AlertLoop, stop: threading.Event, *, tick_s: float, tell: Callable[[AlertEvent], None]
 ) -> None:
-    """Ticks until `stop` is set."""
+    """Ticks until `stop` is set. While the store is away it waits: what it missed is folded later, with one result."""
     while not stop.is_set():
-        for event in loop.tick():
-            tell(event)
+        try:
+            for event in loop.tick():
+                tell(event)
+        except ServiceUnavailable as error:
+            logging.getLogger(__name__).warning("alert loop waits: %s", error)
         stop.wait(tick_s)

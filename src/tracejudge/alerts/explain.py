@@ -33,7 +33,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         raise ValueError(f"{series.key!r} has no open alert; call this right after it fired")
     since, before = _rate(series.since_start), _rate(series.before_start)
     days = alert.alarm_hours * share / 24.0
-    summary = f"{_subject(series.key)} fell below {percent(rule.minimum)}"
+    summary = f"{_subject(series)} fell below {percent(rule.minimum)}"
     if since is not None and since.estimate is not None:
         summary += (
             f": about {percent(since.estimate)} since about {_clock(alert.start.at, beside=alert.at)} "
@@ -65,7 +65,7 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
     if alert is None or alert.recovery.start is None:
         raise ValueError(f"{series.key!r} has not recovered; call this before the alert is closed")
     good = _rate(series.sums.since(alert.recovery.start.before))
-    summary = f"{_subject(series.key)} recovered"
+    summary = f"{_subject(series)} recovered"
     if good is not None and good.estimate is not None:
         summary += (
             f": about {percent(good.estimate)} since about {_clock(alert.recovery.start.at, beside=at)} "
@@ -95,7 +95,7 @@ def closed_by_rule_change(series: Series, *, removed: bool) -> AlertEvent:
         series,
         kind="resolved",
         at=series.last_judged_at or alert.at,
-        summary=f"{_subject(series.key)}: alert closed because rule {_plain(series.rule.name)} was {what}",
+        summary=f"{_subject(series)}: alert closed because rule {_plain(series.rule.name)} was {what}",
         evidence={"rule": series.rule.name, "fired_event_id": alert.event_id, "closed_because": f"rule_{what}"},
     )
 
@@ -224,8 +224,9 @@ def _interval(rate: PassRate) -> str:
     return f", {round(100 * rate.low)}-{round(100 * rate.high)} %"
 
 
-def _subject(key: SeriesKey) -> str:
-    return f"{_plain(key.judge_name)} of {_where(key)}"
+def _subject(series: Series) -> str:
+    heuristic = " (heuristic)" if series.heuristic else ""
+    return f"{_plain(series.key.judge_name)}{heuristic} of {_where(series.key)}"
 
 
 def _where(key: SeriesKey) -> str:
