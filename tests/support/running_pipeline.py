@@ -19,7 +19,7 @@ from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.process import Stage
 from tracejudge_consumer.stages.store_calls import RetryPolicy
 
-PATIENCE_S = 20.0  # a bound for hangs, never waited for
+PATIENCE_S = 60.0  # a bound for hangs, never waited for
 
 
 def quick_limits(**changes: Any) -> PipelineLimits:
