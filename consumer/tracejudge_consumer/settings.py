@@ -124,7 +124,7 @@ def load_settings(path: str | Path, *, require_caps: bool = True) -> Settings:
     path = Path(path)
     values: dict[str, Any] = {}
     if path.exists():
-        values = read_toml(path)
+        values = {name: _beside(path, name, value) for name, value in read_toml(path).items()}
     elif not {"TRACEJUDGE_QUEUE", "TRACEJUDGE_STORE"} <= os.environ.keys():
         raise SettingsError(
             [f"{path}: no such file: `tracejudge init` writes one, or name another with --config or TRACEJUDGE_CONFIG"]
@@ -166,6 +166,16 @@ def without_password(url: str) -> str:
         return url
     netloc = parts.netloc.replace(f":{parts.password}@", ":***@", 1)
     return urlunsplit(parts._replace(netloc=netloc))
+
+
+def _beside(path: Path, name: str, value: Any) -> Any:
+    """A relative path in the file's `queue` or `store` means beside the file, wherever the command is typed."""
+    if name in ("queue", "store") and isinstance(value, str):
+        for prefix in ("sqlite:///", "chdb:///"):
+            rest = value.removeprefix(prefix)
+            if rest != value and rest.strip("/") and not rest.startswith("/"):
+                return f"{prefix}{(path.parent.absolute() / rest).as_posix()}"
+    return value
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -7,10 +7,11 @@ import socket
 import uuid
 from collections.abc import Callable, Collection
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tracejudge.clock import SystemClock
-from tracejudge.errors import SettingsError
+from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import JudgeSpec
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.store import Adoption, RegisteredJudge, Store, open_store
@@ -36,14 +37,21 @@ STORE_PASSWORD_ENV = "TRACEJUDGE_STORE_PASSWORD"  # noqa: S105 - the name of a v
 QUEUE_PASSWORD_ENV = "TRACEJUDGE_QUEUE_PASSWORD"  # noqa: S105
 
 
-def connect_store(settings: Settings, *, patience_s: float | None = None) -> Store:
+def connect_store(settings: Settings, *, create: bool = False, patience_s: float | None = None) -> Store:
     """The store of the settings, ready to use. Close it.
+
+    `create` says that an embedded store may be made where there is none; without it NotFound is raised, so that a look
+    from the wrong folder does not leave an empty store behind and call it "no data".
 
     `patience_s` replaces `store_timeout_s` for those who try again by themselves.
 
     An embedded store is migrated on the way: nobody else looks after it. A server must have been migrated
     (`tracejudge migrate`), since a fleet should not change a shared schema by merely starting.
     """
+    if settings.store.startswith("chdb:") and not create:
+        folder = Path(settings.store.removeprefix("chdb:///").partition("?")[0])
+        if not folder.exists():
+            raise NotFound(f"{folder}: no store here yet: `tracejudge consume` makes one, or correct `store`")
     store = open_unchecked_store(settings, patience_s=patience_s)
     try:
         if settings.store.startswith("chdb:"):

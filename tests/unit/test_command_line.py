@@ -58,6 +58,16 @@ def test_init_writes_settings_that_pass_the_check_and_does_not_overwrite(
     assert "--force" in capsys.readouterr().err
 
 
+def test_a_look_from_the_wrong_folder_makes_no_empty_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init"]) == EXIT_DONE
+    assert run(["rates"]) == EXIT_FAILED
+    assert "no store here yet" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["tracejudge.toml"]
+
+
 def test_a_url_with_quotes_survives_in_the_settings() -> None:
     text = settings_text(queue='sqlite:///a"b\\c', store="chdb:///x")
     assert 'queue = "sqlite:///a\\"b\\\\c"' in text

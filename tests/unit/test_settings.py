@@ -109,3 +109,13 @@ def test_the_commented_keys_of_the_example_are_real_settings() -> None:
         if commented and not key.startswith(("security_", "sasl_", "ssl_", "faithfulness")):
             assert key in known, line
     assert values["store"]
+
+
+def test_relative_paths_mean_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, MINIMAL)
+    monkeypatch.chdir("/")
+    settings = load_settings(path)
+    assert settings.queue == f"sqlite:///{tmp_path}/queue.db"
+    assert settings.store == f"chdb:///{tmp_path}/store"
+    absolute = load_settings(write(tmp_path, 'queue = "sqlite:////var/q.db"\nstore = "chdb:////var/store"\n'))
+    assert (absolute.queue, absolute.store) == ("sqlite:////var/q.db", "chdb:////var/store")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 import click
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, instant, table, to_json
+from tracejudge_consumer.rendering import console, harmless, instant, interval, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
 
@@ -67,16 +68,33 @@ def show_event(out: Console, event: AlertEvent) -> None:
     heuristic = ", heuristic" if event.heuristic else ""
     out.print(Text(f"{instant(event.at)}  {event.kind} ({event.severity}{heuristic})", style="bold"))
     out.print(f"  {harmless(event.summary)}")
-    for name, value in event.evidence.items():
-        shown = _shown(value)
+    evidence = dict(event.evidence)
+    hours, needed = evidence.pop("evidence_hours", None), evidence.pop("alarm_hours", None)
+    if isinstance(hours, float) and isinstance(needed, float):
+        promise = evidence.get("false_alarms", "")
+        out.print(
+            f"  {'evidence':<18} {hours:.0f} hours, fires at {needed:.0f} ({_shown(promise)} false alarms promised)"
+        )
+    for name, value in evidence.items():
+        shown = "" if name in _TOLD_ALREADY else _shown(value)
         if shown:
             out.print(f"  {name.replace('_', ' '):<18} {shown}")
+
+
+# Said by the lines above, or of interest to a program only; --json has them all.
+_TOLD_ALREADY: Final = frozenset(
+    {"rule", "type", "evidence_share", "false_alarms", "budget_share", "hypothetical_rate"}
+)
+_RATE: Final = frozenset({"rate", "low", "high", "judged", "n_eff"})
 
 
 def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
+        if value.keys() >= _RATE:
+            bounds = interval(value["low"], value["high"])
+            return f"{percent(value['rate'])} ({bounds}), {value['judged']} judged, n_eff {value['n_eff']:.0f}"
         return ", ".join(f"{str(name).replace('_', ' ')} {_shown(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(_shown, value))

@@ -39,7 +39,7 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
     settings = load_settings(config)
     set_up_logging(settings)
     stop = threading.Event()
-    with connect_store(settings, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
+    with connect_store(settings, create=True, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
         report = run_consumer(settings, store, stop=stop, until_idle=until_idle, quiet=as_json)
     if as_json:
         click.echo(to_json(report))

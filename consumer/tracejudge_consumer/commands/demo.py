@@ -54,12 +54,12 @@ def command(folder: str) -> int:
     out = console()
     path = _fresh(Path(folder))
     config = path / "tracejudge.toml"
-    config.write_text(demo_settings(path), encoding="utf-8")
+    config.write_text(demo_settings(), encoding="utf-8")
     settings = load_settings(config)
     now = datetime.now(timezone.utc)
     stream = demo_stream(floor_to(now, step_s=60) - timedelta(minutes=1))
     _introduce(out, stream)
-    with connect_store(settings) as store:
+    with connect_store(settings, create=True) as store:
         store.labels.insert(stream.labels)
         _heading(out, "1. A healthy stretch")
         silent = _stretch(out, settings, store, stream.healthy, broken=True)

@@ -72,7 +72,7 @@ def command(
     settings = load_settings(config, require_caps=False)
     times = None if event_time is None else event_times(event_time, event_step.total_seconds())
     reports = []
-    with connect_store(settings) as store:
+    with connect_store(settings, create=True) as store:
         transport = build_transport(settings)
         try:
             for name in files:

@@ -33,7 +33,7 @@ def command(config: str) -> int:
     stop = threading.Event()
     terminal = any(notifier.type == "terminal" for notifier in settings.notifiers)
     failures: list[BaseException] = []
-    with connect_store(settings, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
+    with connect_store(settings, create=True, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
 
         def tell_event(event: AlertEvent) -> None:
             if not terminal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 MINIMUM: Final = 0.70
@@ -10,8 +9,8 @@ MINIMUM: Final = 0.70
 
 _TEXT: Final = """\
 # Written by `tracejudge demo`, which starts afresh in this folder each time.
-queue = "sqlite:///{folder}/queue.db"
-store = "chdb:///{folder}/store"
+queue = "sqlite:///queue.db"
+store = "chdb:///store"
 
 [[judges]]
 name = "lexical"
@@ -40,7 +39,6 @@ false_alarms = "1 per 30d"
 """
 
 
-def demo_settings(folder: Path) -> str:
-    """The text of the settings for a demo in `folder`."""
-    text = str(folder).replace("\\", "\\\\").replace('"', '\\"')
-    return _TEXT.format(folder=text, minimum=MINIMUM)
+def demo_settings() -> str:
+    """The text of the settings; its queue and store lie beside the file."""
+    return _TEXT.format(minimum=MINIMUM)
