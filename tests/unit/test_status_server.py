@@ -1,0 +1,61 @@
+"""/live, /ready and /metrics answer what the health and the metrics say."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from tracejudge.errors import SettingsError
+from tracejudge.testing import ManualClock
+from tracejudge_consumer.health import Health
+from tracejudge_consumer.metrics import Metrics
+from tracejudge_consumer.status_server import status_server
+
+
+def get(port: int, path: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def reasons(body: bytes) -> Any:
+    return json.loads(body)["reasons"]
+
+
+def test_live_and_ready_follow_the_health() -> None:
+    clock, metrics = ManualClock(), Metrics()
+    health = Health(clock)
+    with status_server(health, metrics.registry, host="127.0.0.1", port=0) as port:
+        assert get(port, "/live")[0] == 200
+        status, body = get(port, "/ready")
+        assert (status, reasons(body)) == (503, ["no partition is assigned"])
+        health.turned(partitions=1)
+        assert get(port, "/ready")[0] == 200
+        health.store_answered("connection refused")
+        status, body = get(port, "/ready")
+        assert status == 503
+        assert "connection refused" in reasons(body)[0]
+        clock.advance(120)
+        assert get(port, "/live")[0] == 503
+        metrics.partitions.set(3)
+        assert b"tracejudge_partitions 3.0" in get(port, "/metrics")[1]
+        assert get(port, "/etc/passwd")[0] == 404
+
+
+def test_an_address_in_use_is_a_settings_error_with_the_remedy() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(SettingsError, match="choose another port"),
+            status_server(Health(ManualClock()), Metrics().registry, host="127.0.0.1", port=port),
+        ):
+            pass
