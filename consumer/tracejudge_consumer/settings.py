@@ -129,6 +129,17 @@ def load_settings(path: str | Path, *, require_caps: bool = True) -> Settings:
         raise SettingsError(
             [f"{path}: no such file: `tracejudge init` writes one, or name another with --config or TRACEJUDGE_CONFIG"]
         )
+    options = values.get("queue_options")
+    secrets = [name for name in options if is_secret_name(str(name))] if isinstance(options, dict) else []
+    if secrets:
+        raise SettingsError(
+            [
+                f"{path}: queue_options.{name}: a secret does not belong into the file; set "
+                f"{'TRACEJUDGE_QUEUE_PASSWORD' if name == 'sasl_plain_password' else 'TRACEJUDGE_QUEUE_OPTIONS (JSON)'}"
+                " in the environment"
+                for name in secrets
+            ]
+        )
     try:
         settings = Settings(**values)
     except ValidationError as error:
@@ -153,10 +164,47 @@ def faults_of(error: ValidationError) -> list[str]:
             lines.append(f"{key}: is missing; deploy/settings.example.toml shows it")
         elif fault["type"] == "extra_forbidden":
             lines.append(f"{key}: is not a setting; look for a typing error, or in deploy/settings.example.toml")
+        elif _may_hold_a_secret(key):
+            # What was refused may be a password in the wrong place: it is not repeated on a screen or in a log.
+            lines.append(f"{key}: {message}")
         else:
             seen = repr(fault["input"])
             lines.append(f"{key}: {message}, got {seen if len(seen) <= 60 else seen[:57] + '...'}")
     return lines
+
+
+def _may_hold_a_secret(key: str) -> bool:
+    return any(word in key for word in ("queue", "store", "url", "options", "extra_body", "judges", "notifiers", "env"))
+
+
+def shown(settings: Settings) -> dict[str, Any]:
+    """The settings as JSON values that may be printed: no password, no webhook path, nothing that is named a secret."""
+    values: dict[str, Any] = _without_secrets(settings.model_dump(mode="json"))
+    values["queue"], values["store"] = without_password(settings.queue), without_password(settings.store)
+    for notifier in values["notifiers"]:
+        if notifier["url"]:
+            # The path of a webhook is often its secret.
+            parts = urlsplit(notifier["url"])
+            notifier["url"] = f"{parts.scheme}://{parts.hostname}/***"
+    return values
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: "***" if is_secret_name(str(key)) and item else _without_secrets(item) for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    return value
+
+
+def is_secret_name(name: str) -> bool:
+    """True for names such as sasl_plain_password; not for names of variables (api_key_env) or counts (max_tokens)."""
+    lowered = name.lower()
+    if lowered.endswith(("_env", "tokens")):
+        return False
+    return any(word in lowered for word in ("password", "secret", "api_key", "apikey", "token", "authorization"))
 
 
 def without_password(url: str) -> str:

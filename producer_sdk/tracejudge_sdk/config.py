@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tracejudge_sdk.errors import ConfigError
-from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, MAX_NAME_CHARS
+from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, MAX_NAME_CHARS, MIN_PROBABILITY
 from tracejudge_sdk.transports import parse_queue_url
 
 PREFIX: Final = "TRACEJUDGE_"
@@ -56,6 +56,11 @@ class ClientSettings:
                 faults.append(f"{name}: {value!r:.80} is not a text of {least} to {MAX_NAME_CHARS} characters")
         if not _is_number(self.head_probability) or not 0.0 <= self.head_probability <= 1.0:
             faults.append(f"head_probability: {self.head_probability!r} is not a number from 0 to 1")
+        elif 0.0 < self.head_probability < MIN_PROBABILITY:
+            faults.append(
+                f"head_probability: {self.head_probability!r} is below the smallest share, {MIN_PROBABILITY}: "
+                "write 0 to log nothing"
+            )
         for name in ("max_queue_records", "max_queue_bytes"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -22,6 +22,8 @@ SCHEMA_VERSION: Final = 1
 DEFAULT_ENVIRONMENT: Final = "production"
 MAX_ID_CHARS: Final = 128
 MAX_NAME_CHARS: Final = 256
+MIN_PROBABILITY: Final = 1e-6
+"""A trace stands for 1 / its chance: below this one record could outweigh all others and drown every rate."""
 
 
 def new_trace_id() -> str:
@@ -72,7 +74,7 @@ TraceId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS, strict=Tru
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS, strict=True)]
 RequiredName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
-Probability = Annotated[float, Field(gt=0.0, le=1.0, strict=True)]
+Probability = Annotated[float, Field(ge=MIN_PROBABILITY, le=1.0, strict=True)]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Milliseconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False, strict=True)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_checked_metadata)]

@@ -48,7 +48,7 @@ optional_fields: dict[str, Any] = {
     "tags": st.dictionaries(texts, texts, max_size=3),
     "truncated": st.booleans(),
     "lossy": st.booleans(),
-    "head_probability": st.floats(0, 1, exclude_min=True),
+    "head_probability": st.floats(1e-6, 1),
 }
 common: dict[str, Any] = {"trace_id": ids, "app": names, "environment": names, "event_time": instants}
 traces = st.builds(Trace, query=texts, **common, **optional_fields)

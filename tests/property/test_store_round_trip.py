@@ -71,7 +71,7 @@ traces: st.SearchStrategy[Trace] = st.fixed_dictionaries(
         "tags": st.dictionaries(texts, texts, max_size=3),
         "truncated": st.booleans(),
         "lossy": st.booleans(),
-        "head_probability": st.floats(min_value=0.0, max_value=1.0, exclude_min=True),
+        "head_probability": st.floats(min_value=1e-6, max_value=1.0),
         "sdk": names,
     }
 ).map(Trace.model_validate)

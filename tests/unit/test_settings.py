@@ -9,7 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from tracejudge.errors import SettingsError
-from tracejudge_consumer.settings import Settings, load_settings, read_toml, without_password
+from tracejudge_consumer.rendering import to_json
+from tracejudge_consumer.settings import Settings, load_settings, read_toml, shown, without_password
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "settings.example.toml"
 MINIMAL = 'queue = "sqlite:///queue.db"\nstore = "chdb:///store"\n'
@@ -76,6 +77,35 @@ def test_what_is_not_toml_says_where(tmp_path: Path) -> None:
 def test_passwords_are_not_shown() -> None:
     assert without_password("clickhouse://me:s3cr3t@host:8123/db") == "clickhouse://me:***@host:8123/db"
     assert without_password("chdb:///store") == "chdb:///store"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'store = "clickhose://u:SECRETPW@h/db"',
+        'queue = "kafkaa://u:SECRETPW@h/t"',
+        '[[judges]]\nname = "f"\nkind = "faithfulness"\nmodel = "m"\nbase_url = "https://u:SECRETPW@h/v1"',
+        '[[judges]]\nname = "f"\nkind = "faithfulness"\nllm = "a.b:C"\nllm_options = { api_key = "SECRETPW" }',
+        '[queue_options]\nsasl_plain_password = "SECRETPW"',
+        '[[notifiers]]\ntype = "webhook"\nurl = "ftp://u:SECRETPW@h/x"',
+    ],
+)
+def test_a_refused_secret_is_not_repeated(tmp_path: Path, line: str) -> None:
+    text = "\n".join(part for part in MINIMAL.splitlines() if part.split(" = ")[0] != line.split(" = ")[0])
+    with pytest.raises(SettingsError) as caught:
+        load_settings(write(tmp_path, f"{text}\n{line}\n"))
+    assert "SECRETPW" not in str(caught.value)
+
+
+def test_what_is_printed_holds_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACEJUDGE_STORE", "clickhouse://u:SECRETPW@h:8123/db")
+    monkeypatch.setenv("TRACEJUDGE_QUEUE_OPTIONS", '{"sasl_plain_password": "SECRETPW", "client_id": "x"}')
+    hook = '[[notifiers]]\ntype = "webhook"\nurl = "https://hooks.example.com/SECRETPW"\nsecret_env = "HOOK"\n'
+    settings = load_settings(write(tmp_path, MINIMAL + hook))
+    values = shown(settings)
+    assert "SECRETPW" not in to_json(values)
+    assert values["queue_options"] == {"sasl_plain_password": "***", "client_id": "x"}
+    assert values["notifiers"][0]["secret_env"] == "HOOK"
 
 
 def test_the_example_file_can_be_used_as_it_is() -> None:

@@ -7,7 +7,7 @@ import click
 from tracejudge.judging import estimate
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, money, table, to_json
-from tracejudge_consumer.settings import Settings, load_settings, without_password
+from tracejudge_consumer.settings import Settings, load_settings, shown, without_password
 
 
 @click.group(name="config")
@@ -28,10 +28,8 @@ def check(config: str, as_json: bool) -> None:
     """Read the settings, say all faults at once (exit 64), or what is in force."""
     settings = load_settings(config)
     if as_json:
-        shown = settings.model_dump(mode="json")
-        shown["queue"], shown["store"] = without_password(settings.queue), without_password(settings.store)
-        shown["judge_ids"] = {spec.name: spec.judge_id() for spec in settings.judges}
-        click.echo(to_json(shown))
+        ids = {spec.name: spec.judge_id() for spec in settings.judges}
+        click.echo(to_json({**shown(settings), "judge_ids": ids}))
         return
     _show(config, settings)
 

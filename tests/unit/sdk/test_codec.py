@@ -95,7 +95,7 @@ def test_a_version_that_is_not_the_whole_number_1_is_refused(version: Any) -> No
         ("truncated", "yes", "valid boolean"),
         ("truncated", 1, "valid boolean"),
         ("status", "done", "'ok', 'error' or 'incomplete'"),
-        ("head_probability", 0, "greater than 0"),
+        ("head_probability", 0, "greater than or equal to 0.000001"),
         ("head_probability", 1.5, "less than or equal to 1"),
         ("head_probability", "1", "valid number"),
         ("event_time", 1_700_000_000, "text such as"),
