@@ -193,6 +193,23 @@ def test_without_the_password_nothing_is_answered(owner: Endpoint) -> None:
     assert _raw(owner, query="SELECT 1", user=owner.user).status == 401
 
 
+@pytest.mark.parametrize("name", ["Authorization", "X-ClickHouse-User", "X-ClickHouse-Key"])
+@pytest.mark.parametrize("value", [b"Basic \xff\xfe", b"Basic //79", b"\xff", b"Basic \xc3"])
+def test_a_password_that_is_no_text_is_a_wrong_password(owner: Endpoint, name: str, value: bytes) -> None:
+    connection = http.client.HTTPConnection(owner.host, owner.port, timeout=30)
+    try:
+        connection.putrequest("GET", "/?query=SELECT%201")
+        if name == "X-ClickHouse-Key":
+            connection.putheader("X-ClickHouse-User", owner.user)
+        connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        answer.read()
+    finally:
+        connection.close()
+    assert (answer.status, answer.getheader("X-ClickHouse-Exception-Code")) == (401, "516")
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1", "127.0.0.1.nip.io:{port}"]
 )
