@@ -20,9 +20,10 @@ from tracejudge.scores import Decision, Outcome, Score
 from tracejudge.testing import make_trace
 from tracejudge_consumer.dead_letter import DeadLetterLimit, TooManyDeadLetters
 from tracejudge_consumer.intake import PartitionKey
+from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_sdk.codec import encode
-from tracejudge_sdk.trace import Feedback, TracePart
+from tracejudge_sdk.trace import Feedback, Trace, TracePart
 
 
 @pytest.fixture
@@ -111,6 +112,20 @@ def test_b22_an_invalid_verdict_is_tried_again_on_redelivery_and_leaves_one_scor
     assert (third.asked, third.settled) == (0, 4)
 
 
+def test_a_judge_that_is_gone_leaves_no_ledger_row_beside_an_invalid_score(log: Path, store: MemoryStore) -> None:
+    append(log, [make_trace(n) for n in range(4)])
+    run_to_the_end(log, store, ScriptedPanel(verdict=lambda task: Outcome.INVALID))
+    append(log, [make_trace(4)])
+    metrics = Metrics()
+    report = run_to_the_end(log, store, ScriptedPanel(gone=True), group="again", metrics=metrics)
+    assert (report.asked, dict(report.ledger)) == (5, {Decision.UNDECIDED: 1})
+    assert [row.trace_id for row in store.ledger.rows.values()] == ["t-000004"]
+    counted = metrics.registry.get_sample_value(
+        "tracejudge_ledger_rows_total", {"judge": "scripted", "decision": "undecided"}
+    )
+    assert counted == 1
+
+
 def test_only_the_judges_that_have_not_settled_are_asked(log: Path, store: MemoryStore) -> None:
     append(log, [make_trace(n) for n in range(5)])
     run_to_the_end(log, store, ScriptedPanel("a"))
@@ -126,6 +141,32 @@ def test_duplicates_in_a_batch_are_one_trace(log: Path, store: MemoryStore, pane
     assert (report.records, report.traces, report.duplicates) == (4, 2, 2)
     assert panel.asked.total() == 2
     assert committed(log) == 4
+
+
+@pytest.mark.parametrize("batch_records", [10, 1])
+@pytest.mark.parametrize("complete_first", [False, True])
+def test_a_complete_answer_stands_for_an_incomplete_one_of_the_same_trace(
+    complete_first: bool, batch_records: int, log: Path, store: MemoryStore
+) -> None:
+    """In one batch or in two, in either order: it is stored and judged, under the event time that came first."""
+    judged: list[Trace] = []
+
+    def verdict(task: JudgeTask) -> Outcome:
+        judged.append(task.trace)
+        return Outcome.PASSED
+
+    complete, broken = make_trace(1), make_trace(1, status="incomplete", response="The answ")
+    records = [complete, broken] if complete_first else [broken, complete]
+    records[1] = records[1].model_copy(update={"event_time": complete.event_time + timedelta(seconds=5)})
+    append(log, records)
+    limits = {"batch_records": batch_records, "max_in_flight_records": batch_records}  # one batch after the other
+    report = run_to_the_end(log, store, ScriptedPanel(verdict=verdict), limits=limits)
+    assert judged == [complete]
+    assert [row.trace for row in store.traces.rows.values()] == [complete]
+    assert scores_of(store) == {"t-000001": Outcome.PASSED}
+    assert (report.traces, report.duplicates) == ((1, 1) if batch_records > 1 else (2, 0))
+    assert report.records == report.traces + report.duplicates
+    assert committed(log) == 2
 
 
 def test_the_same_trace_in_two_batches_at_once_is_judged_once(log: Path, store: MemoryStore) -> None:
@@ -497,6 +538,20 @@ def test_progress_is_told_after_each_batch_and_ends_at_the_report(
     report = run_to_the_end(log, store, panel, progress=told.append)
     assert [one.records for one in told] == sorted(one.records for one in told)
     assert (told[-1].records, told[-1].scored) == (report.records, report.scored) == (30, 30)
+
+
+def test_a_panel_that_cannot_read_what_was_spent_is_asked_again_when_the_store_is_back(
+    log: Path, store: MemoryStore
+) -> None:
+    panel = ScriptedPanel(unread_budgets=2)
+    append(log, [make_trace(n) for n in range(4)])
+    pipeline = make_pipeline(log, store, panel)
+    report = pipeline.run(until_idle=True)
+    assert (report.scored, report.ended, panel.unread_budgets) == (4, "idle", 0)
+    assert max(panel.asked.values()) == 1
+    assert pipeline.metrics.registry.get_sample_value("tracejudge_store_retries_total") == 2
+    assert pipeline.health.report().store_answers
+    assert committed(log) == 4
 
 
 def test_a_second_reader_of_the_group_ends_unassigned_when_it_was_to_read_to_the_end(

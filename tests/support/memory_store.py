@@ -36,7 +36,8 @@ class MemoryTable(Generic[_Row]):
 
 
 class MemoryTraces(MemoryTable[StoredTrace]):
-    """As in the store: the event time is fixed first ("traces.fixed" comes in between), the first content stays."""
+    """As in the store: the event time is fixed first ("traces.fixed" comes in between); then the first content stays,
+    unless it was incomplete and a complete one comes."""
 
     def insert(self, rows: Sequence[StoredTrace], /) -> Inserted:
         self._store.arrive("traces.insert")
@@ -48,7 +49,9 @@ class MemoryTraces(MemoryTable[StoredTrace]):
             self.inserts += 1
             for row in rows:
                 trace = row.trace.model_copy(update={"event_time": self._store.fixed[row.key]})
-                self.rows.setdefault(row.key, replace(row, trace=trace))
+                before = self.rows.get(row.key)
+                if before is None or (before.trace.status == "incomplete" != trace.status):
+                    self.rows[row.key] = replace(row, trace=trace)
         self._store.leave("traces.insert")
         return Inserted(stored=len(rows))
 

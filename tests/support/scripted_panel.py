@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 
-from tracejudge.errors import JudgeGone
+from tracejudge.errors import JudgeGone, StoreUnavailable
 from tracejudge.judging import JudgeTask, PanelResult
 from tracejudge.scores import (
     LIVE_RUN,
@@ -33,7 +33,10 @@ def passes_if_it_may(task: JudgeTask) -> Outcome:
 
 
 class ScriptedPanel:
-    """Judges "scripted" (and more names where asked for). `asked` counts the questions per trace id and judge."""
+    """Judges "scripted" (and more names where asked for). `asked` counts the questions per trace id and judge.
+
+    `unread_budgets`: how often it finds the store away before it judges anything.
+    """
 
     def __init__(
         self,
@@ -41,11 +44,13 @@ class ScriptedPanel:
         verdict: Callable[[JudgeTask], Outcome] = passes_if_it_may,
         gate: Callable[[JudgeTask], threading.Event | None] = lambda task: None,
         gone: bool = False,
+        unread_budgets: int = 0,
     ) -> None:
         self._names = names or ("scripted",)
         self._verdict = verdict
         self._gate = gate
         self.gone = gone
+        self.unread_budgets = unread_budgets
         self.asked: Counter[tuple[str, str]] = Counter()
         self.closed = 0
         self.running = 0
@@ -55,6 +60,9 @@ class ScriptedPanel:
         return {name: JudgeId(f"{name}@000000000000") for name in self._names}
 
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult:
+        if self.unread_budgets:
+            self.unread_budgets -= 1
+            raise StoreUnavailable("what was spent could not be read")
         scores: list[Score] = []
         ledger: list[LedgerRow] = []
         calls: list[JudgeCall] = []

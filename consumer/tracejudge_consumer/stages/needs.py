@@ -13,7 +13,10 @@ _Row = TypeVar("_Row", contravariant=True)
 
 
 class Judges(Protocol):
-    """A panel: judges batches, several at once, and never raises for a judge's failure."""
+    """A panel: judges batches, several at once, and never raises for a judge's failure.
+
+    `evaluate` raises ServiceUnavailable where it cannot read what was spent, before it has judged anything.
+    """
 
     @property
     def judge_ids(self) -> Mapping[str, JudgeId]: ...

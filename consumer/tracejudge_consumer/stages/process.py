@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Literal, TypeVar
@@ -18,8 +18,8 @@ from typing import Literal, TypeVar
 from tracejudge.clock import Clock
 from tracejudge.judging import PanelResult
 from tracejudge.sampling import SamplingPolicy
-from tracejudge.scores import Outcome
-from tracejudge.store import Inserted, StoredFeedback, StoredPart
+from tracejudge.scores import LedgerRow, Outcome, TraceKey
+from tracejudge.store import Inserted, Known, StoredFeedback, StoredPart
 from tracejudge_consumer.assembler import assemble
 from tracejudge_consumer.dead_letter import DeadLetterGuard
 from tracejudge_consumer.health import Health
@@ -122,10 +122,11 @@ class BatchProcessor:
         self._checkpoint("traces_stored")
         # A partition that was taken away is its new owner's to judge: judging here too would only buy it twice.
         tasks = [one.task for one in todo.tasks if not one.tracker.forgotten]
-        result = await self._judges.evaluate(tasks) if tasks else _NOTHING
+        result = await self._calls.until_answered(lambda: self._judges.evaluate(tasks)) if tasks else _NOTHING
         self._notice(result)
         self._checkpoint("judged")
-        ledger = (*todo.ledger, *result.ledger)
+        # Where an invalid score stands, it stands for the judge: a row beside it would count the trace twice.
+        ledger = (*todo.ledger, *(row for row in result.ledger if not _is_invalid(known, row)))
         # Money first: a budget must not forget calls that were made. Scores last, they make the trace settled.
         if result.calls:
             report += _refused(await self._calls(partial(self._store.calls.insert, result.calls)))
@@ -201,6 +202,11 @@ class BatchProcessor:
     async def _off_loop(self, call: Callable[[], _T]) -> _T:
         """Work for the CPU, where it does not keep the judges' connections waiting."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+
+def _is_invalid(known: Mapping[TraceKey, Known], row: LedgerRow) -> bool:
+    before = known.get(TraceKey(row.environment, row.app, row.trace_id))
+    return before is not None and row.judge_id in before.invalid
 
 
 def _refused(inserted: Inserted) -> PipelineReport:

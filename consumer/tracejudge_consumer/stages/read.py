@@ -43,7 +43,7 @@ class ReadBatch:
     parts: tuple[tuple[TracePart, TakenRecord], ...]
     feedback: tuple[Feedback, ...]
     dead: tuple[DeadLetter, ...]
-    duplicates: int  # traces that repeat one of this batch: the first stands for all
+    duplicates: int  # traces that repeat one of this batch: one stands for all
 
     def parts_by_key(self) -> dict[TraceKey, TakenRecord]:
         """Each trace of which parts are in the batch, with the record of the last of them."""
@@ -51,7 +51,11 @@ class ReadBatch:
 
 
 def read_batch(records: Sequence[TakenRecord], *, at: datetime) -> ReadBatch:
-    """What the records hold. Raises nothing on any bytes: what cannot be read is a dead letter of the instant `at`."""
+    """What the records hold. Raises nothing on any bytes: what cannot be read is a dead letter of the instant `at`.
+
+    Of several records of one trace the first complete one stands for all, or the first where none is complete; the
+    event time is the first record's. So does the store choose when they come in several batches.
+    """
     traces: dict[TraceKey, IntakeRecord] = {}
     parts: list[tuple[TracePart, TakenRecord]] = []
     feedback: list[Feedback] = []
@@ -65,10 +69,12 @@ def read_batch(records: Sequence[TakenRecord], *, at: datetime) -> ReadBatch:
             continue
         if isinstance(record, Trace):
             one = IntakeRecord(record, taken)
-            if one.key in traces:
+            first = traces.setdefault(one.key, one)
+            if first is not one:
                 duplicates += 1
-            else:
-                traces[one.key] = one
+                if first.trace.status == "incomplete" != record.status:
+                    trace = record.model_copy(update={"event_time": first.trace.event_time})
+                    traces[one.key] = IntakeRecord(trace, taken)
         elif isinstance(record, TracePart):
             parts.append((record, taken))
         else:

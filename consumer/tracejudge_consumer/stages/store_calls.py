@@ -56,10 +56,14 @@ class StoreCalls:
     async def __call__(self, call: Callable[[], _T]) -> _T:
         """The result of `call()`, however long that takes. Raises whatever is not ServiceUnavailable."""
         loop = asyncio.get_running_loop()
+        return await self.until_answered(lambda: loop.run_in_executor(self._pool, call))
+
+    async def until_answered(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """The result of awaiting `call()`, which must have done nothing yet when it raises ServiceUnavailable."""
         attempt = 0
         while True:
             try:
-                result = await loop.run_in_executor(self._pool, call)
+                result = await call()
             except ServiceUnavailable as error:
                 attempt += 1
                 self._health.store_answered(str(error))
