@@ -17,8 +17,9 @@ Ending = Literal["", "idle", "stopped", "unassigned"]
 class PipelineReport:
     """Counts of one batch, of a run so far, or of a whole run; `a + b` adds them up.
 
-    records = traces + parts + feedback + duplicates + abandoned + the dead letters that could not be read. A
-    duplicate repeats a trace of its own batch; an assembled trace came from parts and is counted beside them.
+    records = traces + parts + feedback + duplicates + the dead letters that could not be read. A duplicate repeats a
+    trace of its own batch; an assembled trace came from parts and is counted beside them; abandoned ones are among
+    the traces and the assembled.
     """
 
     records: int = 0
