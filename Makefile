@@ -48,8 +48,9 @@ format: $(VENV)/installed-dev ## Format the code
 unit: $(VENV)/installed-dev ## The quick tests: no service, no engine
 	$(BIN)/pytest tests/unit tests/property
 
-bench: $(VENV)/installed-dev ## Measure what we claim: figure, goal, reached
-	@set -e; for b in tests/bench/[a-z]*.py; do case $$b in *fit_*|*detector*) continue;; esac; $(BIN)/python -m $$(echo $${b%.py} | tr / .); done
+bench: $(VENV)/installed-dev ## Measure the lexical judge on labelled sets (TRACEJUDGE_DATA names their folder)
+	@test -n "$$TRACEJUDGE_DATA" || { echo "TRACEJUDGE_DATA names no folder of labelled sets: nothing to measure"; exit 1; }
+	$(BIN)/python -m tests.bench.fit_lexical "$$TRACEJUDGE_DATA"
 
 clean: ## Remove what this file made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov tracejudge-demo

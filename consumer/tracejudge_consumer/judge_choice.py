@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,6 +19,24 @@ class _JudgeFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     judges: tuple[JudgeSpec, ...]
+
+
+def judge_label(spec: JudgeSpec) -> str:
+    """The judge's name, with the word that a heuristic must carry wherever it appears."""
+    return f"{spec.name} (heuristic)" if spec.heuristic else spec.name
+
+
+def require_prices(specs: Collection[JudgeSpec], max_usd: float | None) -> None:
+    """Raises SettingsError when a limit of money is asked for that cannot be kept."""
+    unpriced = [spec.name for spec in specs if spec.calls_model and not spec.priced]
+    if max_usd is not None and unpriced:
+        raise SettingsError(
+            [
+                f"judge {name!r}: --max-usd cannot be kept without prices; set usd_per_million_input_tokens and "
+                "usd_per_million_output_tokens, or use --max-calls"
+                for name in unpriced
+            ]
+        )
 
 
 def judges_of_file(path: Path) -> tuple[JudgeSpec, ...]:

@@ -50,6 +50,11 @@ def one_line(text: str, *, limit: int = 100) -> str:
     return harmless(" ".join(text.split()), limit=limit)
 
 
+def ident(text: str) -> str:
+    """An id or a name from a trace, whole and on one line: with line breaks in it, it could forge lines of ours."""
+    return harmless(" ".join(text.split()))
+
+
 def percent(value: float | None, *, digits: int = 1) -> str:
     """0.9512 as "95.1 %"; None as a dash, since no data is not zero."""
     return "–" if value is None else f"{100 * value:.{digits}f} %"

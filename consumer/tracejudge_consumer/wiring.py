@@ -7,7 +7,6 @@ import socket
 import uuid
 from collections.abc import Callable, Collection
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tracejudge.clock import SystemClock
@@ -15,6 +14,7 @@ from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import JudgeSpec
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.store import Adoption, RegisteredJudge, Store, open_store
+from tracejudge.store.target import EmbeddedTarget, parse_store_url
 from tracejudge_consumer.settings import Settings
 from tracejudge_sdk.transports import KafkaQueue, SqliteQueue, Transport, parse_queue_url, transport_for
 
@@ -49,8 +49,8 @@ def connect_store(settings: Settings, *, create: bool = False, patience_s: float
     (`tracejudge migrate`), since a fleet should not change a shared schema by merely starting.
     """
     if settings.store.startswith("chdb:") and not create:
-        folder = Path(settings.store.removeprefix("chdb:///").partition("?")[0])
-        if not folder.exists():
+        target = parse_store_url(settings.store)
+        if isinstance(target, EmbeddedTarget) and not (folder := target.directory).exists():
             raise NotFound(f"{folder}: no store here yet: `tracejudge consume` makes one, or correct `store`")
     store = open_unchecked_store(settings, patience_s=patience_s)
     try:

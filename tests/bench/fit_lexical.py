@@ -2,7 +2,7 @@
 
     python tests/bench/fit_lexical.py [DATA_FOLDER]
 
-DATA_FOLDER (default: TRACEJUDGE_DATA, else ../shared/data beside the repository) holds the seven human-labelled sets.
+DATA_FOLDER (default: TRACEJUDGE_DATA) holds the seven human-labelled sets.
 Each set weighs the same. Shares may only raise the score and unmatched numbers and names only lower it: unconstrained,
 the fit gives the worst sentence a weight of the wrong sign, and a judge that likes an answer better for one more
 unsupported sentence cannot explain itself. The rows that ship as the demo's stream are left out of every fit.

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, instant, interval, percent, table, to_json
+from tracejudge_consumer.rendering import console, harmless, ident, instant, interval, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
 
@@ -43,9 +43,9 @@ def command(config: str, as_json: bool, since: datetime, limit: int) -> None:
     else:
         rows = [
             [
-                harmless(status.key.rule),
-                harmless(status.key.app),
-                harmless(status.key.judge_id) + (" (heuristic)" if status.heuristic else ""),
+                ident(status.key.rule),
+                ident(status.key.app),
+                ident(status.key.judge_id) + (" (heuristic)" if status.heuristic else ""),
                 ", ".join(f"{harmless(name)}={harmless(value)}" for name, value in status.key.group) or "–",
                 status.state.replace("_", " "),
                 f"{status.evidence:.3g}",
@@ -67,7 +67,7 @@ def show_event(out: Console, event: AlertEvent) -> None:
     """Prints an event with its evidence: numbers and ids, as the channels get them."""
     heuristic = ", heuristic" if event.heuristic else ""
     out.print(Text(f"{instant(event.at)}  {event.kind} ({event.severity}{heuristic})", style="bold"))
-    out.print(f"  {harmless(event.summary)}")
+    out.print(f"  {ident(event.summary)}")
     evidence = dict(event.evidence)
     hours, needed = evidence.pop("evidence_hours", None), evidence.pop("alarm_hours", None)
     if isinstance(hours, float) and isinstance(needed, float):

@@ -11,7 +11,7 @@ from tracejudge.reports import Comparison, compare
 from tracejudge.store import Store, TraceFilter
 from tracejudge.windows import PassRate
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, interval, one_line, percent, table, to_json
+from tracejudge_consumer.rendering import console, ident, interval, one_line, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
 
@@ -83,9 +83,9 @@ def _show(a: str, b: str, result: Comparison) -> None:
         ("A", a, result.judge_ids_a, result.heuristic_a, result.rate_a, result.invalid_a),
         ("B", b, result.judge_ids_b, result.heuristic_b, result.rate_b, result.invalid_b),
     ):
-        label = harmless(name) + (" (heuristic)" if heuristic else "")
+        label = ident(name) + (" (heuristic)" if heuristic else "")
         estimate, bounds = _numbers(rate)
-        rows.append([side, label, ", ".join(map(harmless, ids)), estimate, bounds, str(invalid)])
+        rows.append([side, label, ", ".join(map(ident, ids)), estimate, bounds, str(invalid)])
     columns = [("", "left"), ("run:judge", "left"), ("JudgeId", "left")]
     columns += [("pass rate", "right"), ("95 %", "right"), ("invalid", "right")]
     out.print(table(f"{result.both_settled} traces settled by both, of {result.pairs} judged by both", columns, rows))
@@ -98,7 +98,7 @@ def _show(a: str, b: str, result: Comparison) -> None:
         out.print()
         flips = [
             [
-                harmless(flip.key.trace_id),
+                ident(flip.key.trace_id),
                 f"{flip.a.outcome.value} -> {flip.b.outcome.value}",
                 one_line(flip.a.feedback, limit=56),
                 one_line(flip.b.feedback, limit=56),

@@ -29,7 +29,8 @@ Examples:
   tracejudge consume --until-idle    read the queue to its end, then stop
 
 Consumers of one group share the partitions; start as many as there are. Offsets are committed only after the store
-has everything that was done about a record, so a kill at any moment loses nothing and judges nothing twice.""",
+has everything that was done about a record, so a kill at any moment loses nothing and no settled verdict is bought
+twice.""",
 )
 @config_option
 @json_option

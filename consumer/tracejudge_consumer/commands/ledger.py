@@ -11,7 +11,7 @@ from tracejudge.scores import LIVE_RUN, Decision
 from tracejudge.store import LedgerLine
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, instant, table, to_json
+from tracejudge_consumer.rendering import console, harmless, ident, instant, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
 
@@ -48,12 +48,12 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
         out.print(ledger_table(lines))
         for line in lines:
             if line.hour is None:
-                out.print(f"{harmless(line.judge_name)}: {equation(line)}")
+                out.print(f"{ident(line.judge_name)}: {equation(line)}")
     out.print("beside them " + dead_letters(dead))
     for line in gaps:
         hour = "" if line.hour is None else f" in the hour from {instant(line.hour)}"
         out.print(
-            f"GAP: {line.unaccounted} traces are unaccounted for by {harmless(line.judge_name)}{hour}: still being "
+            f"GAP: {line.unaccounted} traces are unaccounted for by {ident(line.judge_name)}{hour}: still being "
             "judged, or lost; look again when the consumer is idle"
         )
     return EXIT_FAILED if gaps else EXIT_DONE
@@ -91,7 +91,7 @@ def ledger_table(lines: Sequence[LedgerLine]) -> object:
     rows = []
     for line in lines:
         cells = [instant(line.hour)[:16]] if hourly else []
-        cells += [harmless(line.judge_name), *map(str, (line.traces, line.passed, line.failed, line.invalid))]
+        cells += [ident(line.judge_name), *map(str, (line.traces, line.passed, line.failed, line.invalid))]
         cells += [str(line.decisions.get(decision, 0)) for decision in shown] + [str(line.unaccounted)]
         rows.append(cells)
     return table("Ledger", columns, rows)

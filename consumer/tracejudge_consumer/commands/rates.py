@@ -8,11 +8,21 @@ import click
 from rich.text import Text
 
 from tracejudge.reports import RateLine, read_rates
-from tracejudge.scores import LIVE_RUN
-from tracejudge.store import GROUP_FIELDS, RateQuery
+from tracejudge.scores import LIVE_RUN, Decision
+from tracejudge.store import GROUP_FIELDS, RateQuery, Store
 from tracejudge.windows import enough, floor_to
 from tracejudge_consumer.options import Moment, Span, config_option, json_option, slice_options
-from tracejudge_consumer.rendering import bar, console, harmless, instant, interval, percent, table, to_json
+from tracejudge_consumer.rendering import (
+    bar,
+    console,
+    ident,
+    instant,
+    interval,
+    one_line,
+    percent,
+    table,
+    to_json,
+)
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
 
@@ -78,8 +88,9 @@ def command(
     )
     with connect_store(load_settings(config)) as store:
         lines = read_rates(store, query)
+        cut_off = _over_budget(store, query)
     if as_json:
-        click.echo(to_json({"query": query, "lines": lines}))
+        click.echo(to_json({"query": query, "lines": lines, "over_budget": cut_off}))
         return
     out = console()
     if not lines:
@@ -87,6 +98,18 @@ def command(
         out.print("try a longer --since, another --environment, or `tracejudge ledger` to see where traces went")
         return
     out.print(rates_table(lines, group_by=group_by, min_effective=min_effective))
+    for name, traces in cut_off.items():
+        out.print(
+            f"coverage low: {ident(name)} left {traces} traces unjudged for its budget. What a budget cuts off is not "
+            "random, so the rates of these windows claim nothing about them."
+        )
+
+
+def _over_budget(store: Store, query: RateQuery) -> dict[str, int]:
+    """Traces of the window that a hard cap cut off, by judge; all apps together."""
+    lines = store.ledger.equation(query.start, query.end, run_id=query.run_id)
+    counts = {line.judge_name: line.decisions.get(Decision.OVER_BUDGET, 0) for line in lines}
+    return {name: count for name, count in counts.items() if count and (query.judge is None or name in query.judge)}
 
 
 def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effective: float) -> object:
@@ -100,8 +123,8 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
     for line in lines:
         cells: list[str | Text] = [
             instant(line.window.start)[:16],
-            harmless(line.judge_name) + (" (heuristic)" if line.heuristic else ""),
-            *(harmless(line.group[field], limit=30) or "–" for field in group_by),
+            ident(line.judge_name) + (" (heuristic)" if line.heuristic else ""),
+            *(one_line(line.group[field], limit=30) or "–" for field in group_by),
         ]
         rate = line.rate
         if rate is None or rate.estimate is None:

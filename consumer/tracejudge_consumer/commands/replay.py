@@ -11,12 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 
 from tracejudge.clock import SystemClock
 from tracejudge.errors import NotFound, SettingsError
-from tracejudge.judging import JudgeSpec, Panel, check_caps
+from tracejudge.judging import JudgeSpec, Panel, RunCaps, check_caps
 from tracejudge.judging.cost import Estimate, estimate
 from tracejudge.replay import ReplayReport, check_run_name, replay
+from tracejudge.scores import Decision
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
-from tracejudge_consumer.judge_choice import resolve_judges
+from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, money, progress_bar, to_json
 from tracejudge_consumer.settings import load_settings
@@ -46,6 +47,8 @@ started again with the same --run.""",
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", default=None, help="Only this release of the app.")
 @click.option("--category", default=None, help="Only this category.")
+@click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
+@click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money, then stop.")
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
 def command(
     config: str,
@@ -58,6 +61,8 @@ def command(
     app: str | None,
     version: str | None,
     category: str | None,
+    max_calls: int | None,
+    max_usd: float | None,
     dry_run: bool,
 ) -> int:
     """Judge stored traces again, under another judge."""
@@ -76,16 +81,20 @@ def command(
         plan = tuple(_scaled(item, factor, count) for item in plan)
         if not as_json:
             for item in plan:
-                click.echo(f"{item.judge_name}: {count} traces, {item.calls} calls, about {money(item.usd)}", err=True)
+                label = next(judge_label(spec) for spec in specs if spec.name == item.judge_name)
+                click.echo(f"{label}: {count} traces, {item.calls} calls, about {money(item.usd)}", err=True)
         if dry_run:
             if as_json:
                 click.echo(to_json({"traces": count, "plan": plan}))
             return EXIT_DONE
-        faults = check_caps(specs, estimates=plan)
-        if faults:
-            raise SettingsError(faults)
+        require_prices(specs, max_usd)
+        if max_calls is None and max_usd is None:
+            faults = check_caps(specs, estimates=plan)
+            if faults:
+                raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
+        caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
         with _Bar(count * len(specs), hidden=as_json) as progress:
-            report = asyncio.run(_run(store, specs, where, run_id, progress))
+            report = asyncio.run(_run(store, specs, where, run_id, caps, progress))
     return _tell(report, specs, run_id, as_json=as_json)
 
 
@@ -94,10 +103,11 @@ async def _run(
     specs: tuple[JudgeSpec, ...],
     where: TraceFilter,
     run_id: str,
+    caps: RunCaps,
     progress: Callable[[ReplayReport], None],
 ) -> ReplayReport:
     clock = SystemClock()
-    panel = Panel(specs, clock=clock, spend=store.calls)
+    panel = Panel(specs, clock=clock, spend=store.calls, caps=caps)
     try:
         return await replay(store, panel, specs=specs, where=where, run_id=run_id, clock=clock, progress=progress)
     finally:
@@ -124,11 +134,13 @@ def _scaled(item: Estimate, factor: float, count: int) -> Estimate:
 
 def _tell(report: ReplayReport, specs: tuple[JudgeSpec, ...], run_id: str, *, as_json: bool) -> int:
     if as_json:
-        click.echo(to_json({"run": run_id, "judges": [spec.judge_id() for spec in specs], **report.as_dict()}))
+        judges = [{"judge_id": spec.judge_id(), "heuristic": spec.heuristic} for spec in specs]
+        click.echo(to_json({"run": run_id, "judges": judges, **report.as_dict()}))
     else:
         out = console()
-        out.print(f"run {run_id}: {report.traces} traces, {report.passed} passed, {report.failed} failed, "
-                  f"{report.invalid} invalid, {report.already_settled} already settled")  # fmt: skip
+        out.print(f"run {run_id} by {', '.join(map(judge_label, specs))}: {report.traces} traces")
+        out.print(f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid")
+        out.print(f"  {report.already_settled} already settled")
         for reason, number in report.invalid_reasons.items():
             out.print(f"  {number} invalid: {harmless(reason)}")
         for decision, number in report.decisions.items():
@@ -137,6 +149,8 @@ def _tell(report: ReplayReport, specs: tuple[JudgeSpec, ...], run_id: str, *, as
         for text in report.gone:
             out.print(f"  stopped: {harmless(text)}")
             out.print("  the rest is undecided; start the same command again when the judge is back")
+        if Decision.OVER_BUDGET in report.decisions:
+            out.print("  stopped at its cap; the same command with a higher one goes on where this ended")
         if not report.gone:
             out.print(f"next: tracejudge compare live:{specs[0].name} {run_id}:{specs[0].name}")
     return EXIT_UNAVAILABLE if report.gone else EXIT_DONE

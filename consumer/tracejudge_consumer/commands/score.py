@@ -28,7 +28,8 @@ from tracejudge.judging import (
 )
 from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score
 from tracejudge.windows import PassRate, pass_rate
-from tracejudge_consumer.judge_choice import resolve_judges
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import (
     console,
@@ -71,6 +72,11 @@ class _Counts:
             self.failed += 1
 
     @property
+    def reached(self) -> int:
+        """Traces of which it is known what became of them: all, unless the judge was gone half-way."""
+        return self.passed + self.failed + self.invalid.total() + self.decisions.total()
+
+    @property
     def rate(self) -> PassRate | None:
         n = self.passed + self.failed
         if n == 0:
@@ -109,28 +115,19 @@ def command(
     app: str,
     output: str | None,
     dry_run: bool,
-) -> None:
+) -> int:
     """Judge a file of traces: no queue, no store."""
     specs = resolve_judges(config, judges)
     path = Path(file)
     broken: list[BrokenLine] = []
     plan, traces = _plan(path, app, specs, broken)
-    if max_usd is not None:
-        unpriced = [spec.name for spec in specs if spec.calls_model and not spec.priced]
-        if unpriced:
-            raise SettingsError(
-                [
-                    f"judge {name!r}: --max-usd cannot be kept without prices; set usd_per_million_input_tokens and "
-                    "usd_per_million_output_tokens, or use --max-calls"
-                    for name in unpriced
-                ]
-            )
+    require_prices(specs, max_usd)
     if not as_json:
         _tell_plan(plan, traces, specs)
     if dry_run:
         if as_json:
             click.echo(to_json({"traces": traces, "plan": plan}))
-        return
+        return EXIT_DONE
     if max_calls is None and max_usd is None:
         faults = check_caps(specs, estimates=plan)
         if faults:
@@ -139,11 +136,13 @@ def command(
     counts = asyncio.run(
         _run(path, app, specs, RunCaps(max_calls=max_calls, max_usd=max_usd), target, traces=traces, hidden=as_json)
     )
+    status = EXIT_DONE if all(item.reached == traces for item in counts.values()) else EXIT_UNAVAILABLE
     if as_json:
         click.echo(to_json({"file": file, "traces": traces, "broken": len(broken), "output": str(target),
-                            "judges": {name: _json(item) for name, item in counts.items()}}))  # fmt: skip
-        return
+                            "judges": {name: _json(item, traces) for name, item in counts.items()}}))  # fmt: skip
+        return status
     _tell(counts, traces, broken, target, max_calls=max_calls, max_usd=max_usd)
+    return status
 
 
 def _plan(
@@ -197,7 +196,7 @@ async def _run(
                 items: tuple[Score | LedgerRow, ...] = (*result.scores, *result.ledger)
                 for item in items:
                     counts[item.judge_name].add(item)
-                    _write(out, item)
+                    _write(out, item, heuristic=counts[item.judge_name].heuristic)
                 for call in result.calls:
                     total = counts[call.judge_name]
                     total.calls += 1
@@ -228,24 +227,25 @@ def _batches(path: Path, app: str, names: frozenset[str]) -> Iterator[list[Judge
         ]
 
 
-def _write(out: TextIO, item: Score | LedgerRow) -> None:
+def _write(out: TextIO, item: Score | LedgerRow, *, heuristic: bool) -> None:
     row: dict[str, Any] = {"trace_id": item.trace_id, "judge": item.judge_name, "judge_id": item.judge_id}
     if isinstance(item, Score):
         row |= {"outcome": item.outcome, "score": item.score, "reason": item.reason, "feedback": item.feedback}
-        row |= {"heuristic": "heuristic" in item.flags, "flags": item.flags, "raw_reply": item.raw_reply}
+        row |= {"heuristic": heuristic, "flags": item.flags, "raw_reply": item.raw_reply}
     else:
-        row |= {"outcome": item.decision, "score": None, "reason": item.reason}
+        row |= {"heuristic": heuristic, "outcome": item.decision, "score": None, "reason": item.reason}
     out.write(to_json(row) + "\n")
 
 
 def _tell_plan(plan: tuple[Estimate, ...], traces: int, specs: tuple[JudgeSpec, ...]) -> None:
     slots = {spec.name: spec.concurrency for spec in specs}
+    labels = {spec.name: judge_label(spec) for spec in specs}
     for item in plan:
         seconds = item.calls * _SECONDS_PER_CALL / slots[item.judge_name]
         cost = (
             "no model, no cost" if item.calls == 0 else f"{item.calls} calls, about {money(item.usd)}, {seconds:.0f} s"
         )
-        click.echo(f"{item.judge_name}: {traces} traces, {cost}", err=True)
+        click.echo(f"{labels[item.judge_name]}: {traces} traces, {cost}", err=True)
 
 
 def _tell(
@@ -287,6 +287,8 @@ def _tell(
         for (decision, reason), number in item.decisions.most_common():
             said = f": {harmless(reason)}" if reason else ""
             out.print(f"{name}: {number} {decision.value.replace('_', ' ')}{said}")
+        if item.reached < traces:
+            out.print(f"{name}: {traces - item.reached} traces were not reached: the judge was gone")
         if item.decisions and any(decision is Decision.OVER_BUDGET for decision, _ in item.decisions):
             cap = (
                 f"--max-calls {max_calls}"
@@ -303,7 +305,7 @@ def _tell(
     out.print(f"results: {target}")
 
 
-def _json(item: _Counts) -> dict[str, Any]:
+def _json(item: _Counts, traces: int) -> dict[str, Any]:
     return {
         "heuristic": item.heuristic,
         "passed": item.passed,
@@ -314,6 +316,7 @@ def _json(item: _Counts) -> dict[str, Any]:
             for (decision, reason), number in item.decisions.items()
         ],
         "pass_rate": item.rate,
+        "not_reached": traces - item.reached,
         "calls": item.calls,
         "cost_usd": item.cost_usd,
     }

@@ -10,7 +10,7 @@ from tracejudge.errors import NotFound
 from tracejudge.scores import Label, LedgerRow, Score
 from tracejudge.store import StoredFeedback, StoredTrace
 from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, instant, money, one_line, to_json
+from tracejudge_consumer.rendering import console, harmless, ident, instant, money, one_line, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
 
@@ -35,7 +35,11 @@ def command(trace_id: str, config: str, as_json: bool, environment: str | None, 
         scores = store.scores.of_trace(trace_id, environment=environment, app=app)
         rows = store.ledger.of_trace(trace_id, environment=environment, app=app)
         labels = store.labels.of_trace(trace_id, environment=environment, app=app)
-        feedback = store.feedback.of_trace(trace_id)
+        feedback = [
+            item
+            for item in store.feedback.of_trace(trace_id)
+            if environment in (None, item.feedback.environment) and app in (None, item.feedback.app)
+        ]
     if not found and not scores and not rows:
         raise NotFound(f"no trace {trace_id!r} in the store; `tracejudge worst` and `tracejudge tail` show ids")
     if as_json:
@@ -52,7 +56,7 @@ def command(trace_id: str, config: str, as_json: bool, environment: str | None, 
 def _show_trace(out: Console, stored: StoredTrace, *, full: bool) -> None:
     trace = stored.trace
     limit = None if full else 600
-    out.print(Text(f"{harmless(trace.trace_id)}  {harmless(trace.app)} / {harmless(trace.environment)}", style="bold"))
+    out.print(Text(f"{ident(trace.trace_id)}  {ident(trace.app)} / {ident(trace.environment)}", style="bold"))
     facts = [
         ("served", f"{instant(trace.event_time)} UTC"),
         ("status", trace.status + (f": {one_line(trace.error)}" if trace.error else "")),
@@ -97,7 +101,7 @@ def _show_verdicts(out: Console, scores: list[Score], rows: list[LedgerRow], *, 
         verdict = f"{score.judge_name}{heuristic}: {score.outcome.value}{value}"
         out.print(Text(f"{verdict}  {score.reason}".rstrip(), style="bold"))
         chance = f"stratum {score.stratum or '–'}, chance of being judged {score.inclusion_probability:g}"
-        out.print(f"  {score.judge_id}, run {harmless(score.run_id)}, judged {instant(score.judged_at)} UTC; {chance}")
+        out.print(f"  {score.judge_id}, run {ident(score.run_id)}, judged {instant(score.judged_at)} UTC; {chance}")
         usage = score.usage
         if usage.calls:
             tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens"
@@ -111,13 +115,13 @@ def _show_verdicts(out: Console, scores: list[Score], rows: list[LedgerRow], *, 
             out.print("  flags: " + ", ".join(map(harmless, flags)))
     for row in rows:
         out.print(Text(f"{row.judge_name}: not judged, {row.decision.value}", style="bold"))
-        out.print(f"  {row.judge_id}, run {harmless(row.run_id)}; {harmless(row.reason) or 'no further reason'}")
+        out.print(f"  {row.judge_id}, run {ident(row.run_id)}; {harmless(row.reason) or 'no further reason'}")
 
 
 def _show_people(out: Console, labels: list[Label], feedback: list[StoredFeedback]) -> None:
     for label in labels:
         note = f": {one_line(label.note)}" if label.note else ""
-        out.print(f"label {harmless(label.criterion)} = {label.value:g}  ({one_line(label.source)}){note}")
+        out.print(f"label {ident(label.criterion)} = {label.value:g}  ({one_line(label.source)}){note}")
     for item in feedback:
         comment = f": {one_line(item.feedback.comment)}" if item.feedback.comment else ""
         out.print(f"feedback {item.feedback.value if item.feedback.value is not None else '–'}{comment}")

@@ -11,7 +11,7 @@ from rich.text import Text
 from tracejudge.scores import Score
 from tracejudge.store import Cursor
 from tracejudge_consumer.options import Span, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, instant, one_line, to_json
+from tracejudge_consumer.rendering import console, ident, instant, one_line, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
 
@@ -57,8 +57,6 @@ def _line(score: Score) -> Text:
     text = Text(f"{instant(score.judged_at)}  ")
     text.append(f"{score.outcome.value:<8}", style=_STYLES[score.outcome.value])
     heuristic = " (heuristic)" if "heuristic" in score.flags else ""
-    text.append(
-        f"{value}  {harmless(score.judge_name)}{heuristic}  {harmless(score.app)}  {harmless(score.trace_id)}  "
-    )
+    text.append(f"{value}  {ident(score.judge_name)}{heuristic}  {ident(score.app)}  {ident(score.trace_id)}  ")
     text.append(one_line(score.reason or score.feedback, limit=80), style="dim")
     return text

@@ -44,14 +44,20 @@ def command(config: str, as_json: bool, once: bool) -> None:
             click.echo(to_json(event) if as_json else f"{event.kind}: {harmless(event.summary)}")
 
     stop = threading.Event()
-    with connect_store(settings) as store:
+    if as_json:
+        # One stream of JSON on stdout: the terminal channel would write its lines between.
+        others = tuple(notifier for notifier in settings.notifiers if notifier.type != "terminal")
+        settings = settings.model_copy(update={"notifiers": others})
+    with connect_store(settings, create=not once) as store:
         loop = build_alert_loop(settings, store)
         try:
             if once:
                 events = loop.tick()
                 for event in events:
                     tell(event)
-                if not events and not as_json:
+                if not loop.leading:
+                    click.echo("another process leads the alert loop of this store: nothing to do here", err=True)
+                elif not events and not as_json:
                     click.echo("no change; `tracejudge alerts` shows the state of every series")
                 return
             with stop_on_signals(stop):

@@ -12,7 +12,7 @@ from rich.text import Text
 from tracejudge.scores import LIVE_RUN, Score
 from tracejudge.store import ScoreFilter, Store
 from tracejudge_consumer.options import Moment, config_option, json_option, slice_options
-from tracejudge_consumer.rendering import console, harmless, instant, one_line, to_json
+from tracejudge_consumer.rendering import console, ident, instant, one_line, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
 from tracejudge_sdk.trace import Trace
@@ -85,7 +85,7 @@ def show_worst(out: Console, found: Sequence[tuple[Score, Trace | None]]) -> Non
     for number, (score, trace) in enumerate(found, start=1):
         heuristic = " (heuristic)" if "heuristic" in score.flags else ""
         value = "–" if score.score is None else f"{score.score:.2f}"
-        head = f"{number}. {harmless(score.trace_id)}  {harmless(score.app)}  {instant(score.event_time)}  "
+        head = f"{number}. {ident(score.trace_id)}  {ident(score.app)}  {instant(score.event_time)}  "
         out.print(Text(head + f"{score.judge_name}{heuristic} {value}", style="bold"))
         if trace is None:
             out.print("   (the text of this trace is past its retention)")

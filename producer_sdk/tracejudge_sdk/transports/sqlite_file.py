@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -119,9 +120,12 @@ class SqliteFile:
     def _open(self) -> sqlite3.Connection:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Questions and answers are nobody else's business: a new file is for its owner and group only. SQLite
+            # gives the same rights to the files beside it.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o660))
         except OSError as error:
             raise TransportUnavailable(
-                f"SQLite log {str(self.path)!r}: cannot make its folder: {error}: check path and permissions"
+                f"SQLite log {str(self.path)!r}: cannot make it or its folder: {error}: check path and permissions"
             ) from error
         db = sqlite3.connect(self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False)
         try:

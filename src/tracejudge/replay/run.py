@@ -74,7 +74,8 @@ async def replay(
 
     Sampling is not asked: every trace is judged, and its probability is the SDK's own. A trace that the run has settled
     already is not judged again, so a replay that was killed goes on where it was. When a judge is gone it stops early
-    and says so in `gone`. Raises ValueError for a reserved run name.
+    and says so in `gone`; when a cap is reached it stops too, with the traces it cut off as over_budget. Raises
+    ValueError for a reserved run name.
     """
     check_run_name(run_id)
     started_at = clock.now()
@@ -87,10 +88,11 @@ async def replay(
     await asyncio.to_thread(store.runs.save, run)
     report = ReplayReport(run_id=run_id)
     gone: set[str] = set()
+    capped = False
     in_flight: set[asyncio.Task[ReplayReport]] = set()
     batches = store.traces.stream(where, batch=BATCH_TRACES)
     try:
-        while not gone and (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        while not (gone or capped) and (batch := await asyncio.to_thread(next, batches, None)) is not None:
             in_flight.add(asyncio.create_task(_judge(store, panel, specs, batch, run_id)))
             if len(in_flight) >= BATCHES_IN_FLIGHT:
                 done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
@@ -98,6 +100,8 @@ async def replay(
                     report = _add(report, task.result())
                 progress(report)
                 gone.update(report.gone)
+                # A cap that is reached stays reached: going on would only write down one by one what it cut off.
+                capped = Decision.OVER_BUDGET in report.decisions
         for result in await asyncio.gather(*in_flight):
             report = _add(report, result)
         progress(report)

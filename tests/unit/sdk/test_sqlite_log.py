@@ -244,7 +244,7 @@ def test_a_place_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TransportUnavailable, match="folder"):
         SqliteLog(tmp_path / "file" / "log.db")
-    with pytest.raises(TransportUnavailable, match="unable to open"):
+    with pytest.raises(TransportUnavailable, match="cannot make it or its folder"):
         SqliteLog(tmp_path)
 
 
