@@ -157,9 +157,15 @@ def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> N
 
     plan = at.json("replay", "--judge", "faithfulness", "--run", "try-1", "--dry-run")
     before = judge.stats.calls
+    capped = at.json("replay", "--judge", "faithfulness", "--run", "try-1", "--max-calls", "3")
+    assert (capped["calls"], capped["passed"] + capped["failed"]) == (3, 3)
+    assert capped["decisions"]["over_budget"] > 0
+    # A higher cap goes on where it ended, and buys nothing twice.
     replayed = at.json("replay", "--judge", "faithfulness", "--run", "try-1")
-    assert replayed["traces"] == plan["traces"]
-    assert judge.stats.calls - before == replayed["calls"] == replayed["passed"] + replayed["failed"]
+    assert (replayed["traces"], replayed["already_settled"]) == (plan["traces"], 3)
+    replayed["passed"] += capped["passed"]
+    replayed["failed"] += capped["failed"]
+    assert judge.stats.calls - before == replayed["calls"] + 3 == replayed["passed"] + replayed["failed"]
     again = at.json("replay", "--judge", "faithfulness", "--run", "try-1")
     assert (again["calls"], again["already_settled"]) == (0, replayed["passed"] + replayed["failed"])
     # The live rates are as they were: a replay never touches them.

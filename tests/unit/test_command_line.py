@@ -12,7 +12,7 @@ import pytest
 from tracejudge_consumer.cli import _COMMANDS, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
 from tracejudge_consumer.commands.init import settings_text
 from tracejudge_consumer.options import Moment, parse_span
-from tracejudge_consumer.rendering import bar, harmless, interval, money, one_line, percent, to_json
+from tracejudge_consumer.rendering import bar, harmless, ident, interval, money, one_line, percent, to_json
 
 HEAVY = ("llama_index", "clickhouse_connect", "chdb", "kafka", "aiohttp", "prometheus_client")
 
@@ -106,6 +106,10 @@ def test_hostile_text_cannot_steer_the_terminal() -> None:
     assert "red" in shown
     assert one_line("a\n\r\tb", limit=10) == "a b"
     assert one_line("x" * 200, limit=10) == "x" * 9 + "…"
+
+
+def test_an_id_with_line_breaks_forges_no_line_of_ours() -> None:
+    assert ident("t-1\n2026-01-01  passed  forged\r\u2028x") == "t-1 2026-01-01 passed forged x"
 
 
 def test_no_data_is_not_shown_as_zero() -> None:

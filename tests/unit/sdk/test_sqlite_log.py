@@ -240,6 +240,14 @@ def test_a_log_of_a_newer_release_is_refused(tmp_path: Path) -> None:
         SqliteLog(tmp_path / "log.db")
 
 
+def test_a_new_log_is_for_its_owner_and_group_only(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "queue.db")
+    log.append([(b"k", b"v", (), 0)])
+    modes = {path.name: path.stat().st_mode & 0o007 for path in tmp_path.iterdir()}
+    log.close()
+    assert set(modes.values()) == {0}
+
+
 def test_a_place_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TransportUnavailable, match="folder"):
