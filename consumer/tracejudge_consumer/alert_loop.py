@@ -80,7 +80,10 @@ class AlertLoop:
 
     @property
     def leading(self) -> bool:
-        """Whether this process held the lease at its last tick."""
+        """Whether this process holds the lease, as of its last tick.
+
+        False right after a tick: another process leads, or the lease ran out during the round and the next tick asks.
+        """
         return self._lease is not None
 
     @property
@@ -116,17 +119,28 @@ class AlertLoop:
     # ------------------------------------------------------------------ leading
 
     def _lead(self) -> bool:
-        now = self._clock.monotonic()
-        if self._lease is not None and now - self._renewed_at < self._lease_ttl_s / 3:
+        """Keeps the lease or takes it. At the top of a tick only: a new lease begins with what is stored."""
+        if self._still_leading():
             return True
-        held = self._store.leases.renew(self._lease, self._lease_ttl_s) if self._lease is not None else None
+        now = self._clock.monotonic()
+        self._lease = self._store.leases.acquire(LEASE, self._holder, self._lease_ttl_s)
+        self._renewed_at = now
+        if self._lease is not None:
+            logger.info("alert loop: leading with fencing number %d", self._lease.fencing)
+        self._checkpoint("lease")
+        return self._lease is not None
+
+    def _still_leading(self) -> bool:
+        """Keeps the lease. False: it is lost, nothing folded so far is to be relied on, and the round is over."""
+        now = self._clock.monotonic()
+        if self._lease is None:
+            return False
+        if now - self._renewed_at < self._lease_ttl_s / 3:
+            return True
+        held = self._store.leases.renew(self._lease, self._lease_ttl_s)
         if held is None:
-            if self._lease is not None:
-                logger.warning("alert loop: lease lost after fencing number %d", self._lease.fencing)
-                self._forget()
-            held = self._store.leases.acquire(LEASE, self._holder, self._lease_ttl_s)
-            if held is not None:
-                logger.info("alert loop: leading with fencing number %d", held.fencing)
+            logger.warning("alert loop: lease lost after fencing number %d", self._lease.fencing)
+            self._forget()
         self._lease, self._renewed_at = held, now
         self._checkpoint("lease")
         return held is not None
@@ -150,8 +164,10 @@ class AlertLoop:
         if silences:
             self._unpublished += silences
             self._save(engine.snapshot(changed_only=True))
+        if not self._still_leading():
+            return []  # what is unpublished was stored with the cursor: whoever leads next publishes it
         published = self._publish(engine)
-        self._deliveries.deliver(still_leading=self._lead)
+        self._deliveries.deliver(still_leading=self._still_leading)
         return published
 
     def _fold(self, engine: Engine) -> bool:
@@ -175,7 +191,7 @@ class AlertLoop:
             if unsaved >= _SAVE_EVERY_ROWS:
                 self._save(engine.snapshot(changed_only=True))
                 unsaved = 0
-            if not self._lead():
+            if not self._still_leading():
                 return False
         if unsaved:
             self._save(engine.snapshot(changed_only=True))

@@ -213,6 +213,34 @@ def test_a_leader_that_was_replaced_without_noticing_overwrites_nothing(world: W
     assert not old.leading
 
 
+@pytest.mark.parametrize(("step", "nth"), [("folded", 1), ("folded", 6), ("folded", 7), ("snapshots stored", 2)])
+def test_a_lease_that_runs_out_within_a_round_ends_it_and_no_row_counts_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch, step: str, nth: int
+) -> None:
+    monkeypatch.setattr("tracejudge_consumer.alert_loop._PAGE", 20)
+    world.store.scores.insert(world.rows((100, True), (30, False)))
+    seen: list[str] = []
+
+    def stalling(now: str) -> None:
+        seen.append(now)
+        if now == step and seen.count(step) == nth:
+            lease = world.store.leases.current(LEASE)
+            assert lease is not None
+            world.store.leases.release(lease)
+            world.clock.advance(61)
+
+    loop = world.loop(checkpoint=stalling)
+    assert loop.tick() == []
+    assert not loop.leading
+    assert world.stored() == []
+    (event,) = loop.tick()
+    assert loop.leading
+    assert event.kind == "firing"
+    assert world.stored() == world.channel.events == [event]
+    assert [status.n_eff for status in loop.status()] == [130]
+    assert [status.n_eff for status in load_series(world.store, [RULE])] == [130]
+
+
 def test_a_row_that_turns_up_behind_the_cursor_is_folded_on_arrival_and_only_once(world: World) -> None:
     rows = world.rows((300, True))
     slow = [rows[290], rows[295]]
