@@ -174,11 +174,36 @@ def answers(*addresses: str) -> Any:
         "::ffff:127.0.0.1",
         "64:ff9b::7f00:1",
         "2002:7f00:1::",
+        "::",
+        "::7f00:1",
+        "::ffff:100.64.0.1",
+        "::ffff:0:7f00:1",
+        "fec0::1",
+        "ff0e::1",
+        "64:ff9b::a00:1",
+        "64:ff9b::6440:1",
+        "64:ff9b:1::5db8:d822",
+        "2001:0:5db8:d822::1",
+        "2001:db8::1",
+        "3fff::1",
+        "4000::1",
+        "192.0.0.8",
+        "192.88.99.1",
+        "198.18.0.1",
+        "240.0.0.1",
+        "255.255.255.255",
     ],
 )
 def test_private_addresses_are_refused_in_every_spelling(inside: str) -> None:
     with pytest.raises(AddressRefused, match="not a public address"):
         checked_address("hook.example", 443, allow_private=False, resolver=answers("93.184.216.34", inside))
+
+
+@pytest.mark.parametrize(
+    "outside", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34", "64:ff9b::5db8:d822"]
+)
+def test_public_addresses_are_taken(outside: str) -> None:
+    assert checked_address("hook.example", 443, allow_private=False, resolver=answers(outside)).host == outside
 
 
 def test_the_checked_address_is_the_one_that_is_used() -> None:

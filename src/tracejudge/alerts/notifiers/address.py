@@ -8,6 +8,21 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_UNICAST_6: Final = ipaddress.IPv6Network("2000::/3")
+"""All of IPv6 that is given out to the public; site-local fec0::/10 and the local NAT64 prefixes lie outside."""
+_SPECIAL: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "100.64.0.0/10",  # behind a carrier's NAT
+            "192.0.0.0/24",  # protocol assignments
+            "192.88.99.0/24",  # relays of 6to4
+            "2001:db8::/32",  # documentation, and the next
+            "3fff::/20",
+        ),
+    )
+)
+"""Said here because `is_global` does not know all of them in every version of Python."""
 
 Resolve = Callable[[str, int], list[Any]]
 
@@ -60,4 +75,8 @@ def _public(text: str) -> bool:
             return _public(str(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)))
         if address.sixtofour is not None or address.teredo is not None:
             return False  # tunnels of another age: nobody serves a webhook there
-    return address.is_global and not address.is_multicast and not address.is_reserved
+        if address not in _UNICAST_6:
+            return False
+    if any(address in network for network in _SPECIAL):
+        return False
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
