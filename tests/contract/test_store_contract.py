@@ -14,7 +14,17 @@ import pytest
 
 from tests.support.store_fixture import Databases
 from tracejudge.scores import Decision, JudgeCall, JudgeId, LedgerRow, Outcome, Score, TraceKey, Usage
-from tracejudge.store import Cursor, RateQuery, ScoreFilter, Store, StoredTrace, TraceFilter, open_store
+from tracejudge.store import (
+    Adoption,
+    Cursor,
+    RateQuery,
+    RegisteredJudge,
+    ScoreFilter,
+    Store,
+    StoredTrace,
+    TraceFilter,
+    open_store,
+)
 from tracejudge.testing import make_score, make_trace
 from tracejudge_sdk.trace import Trace
 
@@ -62,6 +72,16 @@ def ledger_row(number: int, decision: Decision, **fields: Any) -> LedgerRow:
         "decided_at": START + timedelta(hours=1),
     }
     return LedgerRow(**{**values, **fields})
+
+
+def registered(name: str, at: datetime, *, judge_id: str | None = None, heuristic: bool = True) -> RegisteredJudge:
+    return RegisteredJudge(
+        judge_name=name,
+        judge_id=JudgeId(judge_id or f"{name}@000000000000"),
+        spec={},
+        heuristic=heuristic,
+        registered_at=at,
+    )
 
 
 class Answers:
@@ -380,8 +400,6 @@ def test_rollup_takes_what_was_touched_and_long_windows_read_it(contract_store: 
 
 
 def test_a_judge_name_reads_the_id_that_was_live(contract_store: Store) -> None:
-    from tracejudge.store import Adoption
-
     old, new = JudgeId("lexical@old"), JudgeId("lexical@new")
     contract_store.judges.adopt(Adoption(judge_name="lexical", judge_id=old, live_from=START + timedelta(days=-1)))
     contract_store.judges.adopt(Adoption(judge_name="lexical", judge_id=new, live_from=START + timedelta(seconds=10)))
@@ -417,6 +435,53 @@ def test_the_ledger_accounts_for_every_trace(contract_store: Store) -> None:
     assert [row.trace_id for row in contract_store.ledger.undecided()] == ["t-000008", "t-000012", "t-000016"]
     assert contract_store.ledger.of_trace("t-000001") == []
     assert contract_store.ledger.of_trace("t-000006") == [ledger_row(6, Decision.NOT_APPLICABLE)]
+
+
+def test_the_ledger_tells_traces_that_nobody_has_decided_anything_about(contract_store: Store) -> None:
+    """A consumer that died after it had stored the traces: no score, no row, and the name known by its adoption."""
+    judge = JudgeId("lexical@000000000000")
+    contract_store.judges.register([registered("lexical", START)])
+    contract_store.judges.adopt(Adoption(judge_name="lexical", judge_id=judge, live_from=START - timedelta(days=9)))
+    contract_store.traces.insert([stored(i) for i in range(50)])
+    (line,) = contract_store.ledger.equation(DAY.start, DAY.end)
+    assert (line.judge_name, line.judge_id, line.heuristic) == ("lexical", judge, True)
+    assert (line.traces, line.unaccounted, line.decisions) == (50, 50, {})
+    (hour,) = contract_store.ledger.equation(DAY.start, DAY.end, hourly=True)
+    assert hour == replace(line, hour=START)
+    assert contract_store.ledger.equation(DAY.start, DAY.end, run_id="replay-1") == []
+
+
+def test_a_judge_answers_for_what_came_since_it_was_registered_and_for_what_it_decided_anyway(
+    contract_store: Store,
+) -> None:
+    contract_store.judges.register([registered("lexical", START), registered("late", START + timedelta(hours=2))])
+    contract_store.judges.register([registered("late", START + timedelta(hours=5), judge_id="late@1")])
+    early, late = [stored(i) for i in range(20)], [stored(i) for i in range(20, 30)]
+    contract_store.traces.insert(early)
+    contract_store.traces.insert([replace(one, ingested_at=START + timedelta(hours=2)) for one in late])
+    contract_store.scores.insert([make_score(i) for i in range(30)])
+    scores = [make_score(i, judge_name="late", judge_id=JudgeId("late@000000000000")) for i in (3, 4, 20, 21, 22)]
+    contract_store.scores.insert(scores)
+    contract_store.ledger.insert(
+        [ledger_row(i, Decision.UNDECIDED, judge_name="late", judge_id=JudgeId("late@1")) for i in (3, 5, 23)]
+    )
+    lines = {line.judge_name: line for line in contract_store.ledger.equation(DAY.start, DAY.end)}
+    assert (lines["lexical"].traces, lines["lexical"].unaccounted) == (30, 0)
+    line = lines["late"]
+    assert (line.traces, line.passed, line.decisions, line.unaccounted) == (13, 5, {Decision.UNDECIDED: 2}, 6)
+    assert line.judge_id == "late@000000000000"
+    for one in contract_store.ledger.equation(DAY.start, DAY.end, hourly=True):
+        assert one.traces == one.passed + one.failed + one.invalid + sum(one.decisions.values()) + one.unaccounted
+
+
+def test_a_ledger_line_says_that_a_judge_is_heuristic(contract_store: Store) -> None:
+    contract_store.judges.register([registered("told", START, heuristic=False)])
+    contract_store.traces.insert([stored(1)])
+    flags = {"told": ("heuristic",), "flagged": ("heuristic",), "neither": ()}
+    for name, flagged in flags.items():
+        contract_store.scores.insert([make_score(1, judge_name=name, judge_id=JudgeId(f"{name}@1"), flags=flagged)])
+    lines = contract_store.ledger.equation(DAY.start, DAY.end)
+    assert {line.judge_name: line.heuristic for line in lines} == {"told": False, "flagged": True, "neither": False}
 
 
 def test_equation_spans_days_and_counts_hours_without_traces_of_a_judge(contract_store: Store) -> None:
@@ -676,5 +741,15 @@ def test_texts_expire_a_month_after_they_were_stored_and_the_rest_stays(contract
     assert [(node.node_id, node.text, node.score) for node in expired.trace.source_nodes] == [("n-1", None, 0.9)]
     assert [(turn.role, turn.content) for turn in expired.trace.history] == [("user", "")]
     assert expired.trace.tags == {"k": "v"}
+    assert expired.texts_expired
     (fresh,) = contract_store.traces.get("t-000002")
     assert fresh == stored(2)
+    assert not fresh.texts_expired
+    contract_store.traces.insert([stored(3, query="", response=None, source_nodes=())])
+    (empty,) = contract_store.traces.get("t-000003")
+    assert not empty.texts_expired, "it never had any"
+    contract_store.traces.insert([stored(1, history=history, tags={"k": "v"})])
+    (again,) = contract_store.traces.get("t-000001")
+    assert (again.trace.query, again.texts_expired) == (make_trace(1).query, False), (
+        "delivered again, it has them again"
+    )

@@ -6,14 +6,15 @@ A row whose (trace, JudgeId, run) also has a score does not count: the trace was
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tracejudge.scores import LIVE_RUN, Decision, JudgeId, LedgerRow
-from tracejudge.store.connection import Row
-from tracejudge.store.rows import Inserted, LedgerLine
-from tracejudge.store.table import Columns, Table, Where
+from tracejudge.store.connection import Connection, Row
+from tracejudge.store.judges import Judges
+from tracejudge.store.rows import Inserted, LedgerLine, RegisteredJudge
+from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.values import (
     EPOCH,
     RowRefused,
@@ -27,6 +28,7 @@ from tracejudge.store.values import (
 )
 
 _KEY: Final = "environment, app, judge_name, event_time, trace_id, judge_id, run_id"
+_ALWAYS_MS: Final = -(1 << 62)  # before every trace: a judge whose registration is not known answers for all
 
 
 class Ledger(Table[LedgerRow]):
@@ -50,6 +52,10 @@ class Ledger(Table[LedgerRow]):
         decided_at="DateTime64(6, 'UTC')",
         row_version="UInt64",
     )
+
+    def __init__(self, connection: Connection, rejects: RejectSink, judges: Judges) -> None:
+        super().__init__(connection, rejects)
+        self._judges = judges
 
     def insert(self, rows: Sequence[LedgerRow]) -> Inserted:
         """Stores decisions; safe to repeat in any split."""
@@ -81,30 +87,58 @@ class Ledger(Table[LedgerRow]):
     def equation(
         self, since: datetime, until: datetime, *, run_id: str = LIVE_RUN, hourly: bool = False
     ) -> list[LedgerLine]:
-        """One line for each judge seen in [since, until) of event time, or for each of its hours (UTC).
+        """One line for each judge that has traces to answer for in [since, until) of event time, or for each of its
+        hours (UTC).
 
-        `traces` are all that were stored in that time; `unaccounted` must reach 0. Memory grows with a day's traces.
+        The judges are those seen in that time and, for live traces, those ever adopted: a consumer that died before it
+        decided anything shows as unaccounted traces. Memory grows with a day's traces times the judges.
         """
-        traces: Counter[datetime | None] = Counter()
+        days = self._days(since, until)
+        names = self._names(since, until, run_id) if days else []
+        registered = _registered(self._judges.all())
+        # A replay is judged for what it was asked about; when its judges were registered says nothing there.
+        first = {name: registered[name].first for name in names if name in registered and run_id == LIVE_RUN}
         found: dict[tuple[str, datetime | None], Counter[str]] = defaultdict(Counter)
         ids: dict[tuple[str, datetime | None], Counter[JudgeId]] = defaultdict(Counter)
-        for start, end in self._days(since, until):
-            for hour_s, count in self._stored(start, end):
-                traces[_hour(hour_s, hourly)] += count
-            for hour_s, judge_name, judge_id, fate, count in self._fates(start, end, run_id):
+        flagged: set[str] = set()
+        for start, end in days:
+            for hour_s, name, judge_id, fate, heuristic, count in self._fates(start, end, run_id, names, first):
                 hour = _hour(hour_s, hourly)
-                found[judge_name, hour][fate] += count
-                ids[judge_name, hour][JudgeId(judge_id)] += count
+                found[name, hour][fate] += count
+                if judge_id:
+                    ids[name, hour][JudgeId(judge_id)] += count
+                if heuristic:
+                    flagged.add(name)
         lines = []
-        for name in sorted({name for name, _ in found}):
-            seen: Counter[JudgeId] = sum((ids[key] for key in ids if key[0] == name), Counter())
-            for hour in sorted(traces | Counter({h: 1 for n, h in found if n == name}), key=lambda h: h or EPOCH):
-                fates = found.get((name, hour), Counter())
-                here = ids.get((name, hour)) or seen
-                lines.append(_line(name, here.most_common(1)[0][0], hour, traces[hour], fates))
+        for name, hour in sorted(found, key=lambda key: (key[0], key[1] or EPOCH)):
+            known = registered.get(name)
+            seen = ids.get((name, hour)) or sum((ids[key] for key in ids if key[0] == name), Counter())
+            lines.append(
+                _line(
+                    name,
+                    seen.most_common(1)[0][0] if seen else self._judges.live_at(name, until) or JudgeId(name),
+                    hour,
+                    found[name, hour],
+                    heuristic=name in flagged if known is None else known.heuristic,
+                )
+            )
         return lines
 
-    def _days(self, since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
+    def _names(self, since: datetime, until: datetime, run_id: str) -> list[str]:
+        """The judges to draw lines for."""
+        window = (
+            "WHERE run_id = {run_id:String} AND event_time >= {start:DateTime64(6, 'UTC')} "
+            "AND event_time < {end:DateTime64(6, 'UTC')}"
+        )
+        rows = self._connection.query(
+            f"SELECT DISTINCT toString(judge_name) FROM scores {window} "
+            f"UNION DISTINCT SELECT DISTINCT toString(judge_name) FROM ledger {window}",
+            {**_window(since, until), "run_id": run_id},
+        )
+        adopted = self._judges.adoptions() if run_id == LIVE_RUN else []
+        return sorted({str(row[0]) for row in rows} | {one.judge_name for one in adopted})
+
+    def _days(self, since: datetime, until: datetime) -> list[tuple[datetime, datetime]]:
         """The days (UTC) of [since, until) that hold anything, cut to it: no statement holds more than one's traces.
 
         A backlog read from a file may be years old; asking for every day since then would take minutes.
@@ -117,32 +151,43 @@ class Ledger(Table[LedgerRow]):
             ),
             _window(since, until),
         )
-        for midnight in sorted(EPOCH + timedelta(seconds=int(row[0])) for row in rows):
-            yield max(since, midnight), min(until, midnight + timedelta(days=1))
+        midnights = sorted(EPOCH + timedelta(seconds=int(row[0])) for row in rows)
+        return [(max(since, midnight), min(until, midnight + timedelta(days=1))) for midnight in midnights]
 
-    def _stored(self, start: datetime, end: datetime) -> list[Row]:
-        return self._connection.query(
-            "SELECT toUnixTimestamp(toStartOfHour(event_time)) AS hour, count() FROM traces FINAL "
-            "WHERE event_time >= {start:DateTime64(6, 'UTC')} AND event_time < {end:DateTime64(6, 'UTC')} "
-            "GROUP BY hour",
-            _window(start, end),
-        )
-
-    def _fates(self, start: datetime, end: datetime, run_id: str) -> list[Row]:
-        where = (
-            "WHERE run_id = {run_id:String} AND event_time >= {start:DateTime64(6, 'UTC')} "
-            "AND event_time < {end:DateTime64(6, 'UTC')}"
-        )
+    def _fates(
+        self, start: datetime, end: datetime, run_id: str, names: Sequence[str], first: Mapping[str, datetime]
+    ) -> list[Row]:
+        """Counts of what became of each trace, by hour and judge: an outcome, a decision, or "unaccounted"."""
+        days = "event_time >= {start:DateTime64(6, 'UTC')} AND event_time < {end:DateTime64(6, 'UTC')}"
+        where = f"WHERE run_id = {{run_id:String}} AND {days}"
         trace = "judge_name, environment, app, event_time, trace_id"
-        # A score beats a decision, a decision beats undecided; of several JudgeIds of one name the first counts.
+        plain = "toString(judge_name) AS judge_name, environment, app, event_time, trace_id"
+        # A score beats a decision, a decision beats undecided, anything beats having nothing; of several JudgeIds of
+        # one name the first counts.
         return self._connection.query(
-            "SELECT toUnixTimestamp(toStartOfHour(event_time)) AS hour, judge_name, winner.2, winner.1, count() FROM ("
-            f"SELECT {trace}, argMin((toString(fate), toString(judge_id)), (rank, at, judge_id)) AS winner FROM ("
-            f"SELECT {trace}, judge_id, outcome AS fate, if(outcome = 'invalid', 1, 0) AS rank, judged_at AS at "
+            "SELECT toUnixTimestamp(toStartOfHour(event_time)) AS hour, judge_name, winner.2, winner.1, max(flagged), "
+            "count() FROM ("
+            f"SELECT {trace}, argMin((fate, judge_id), (rank, at, judge_id)) AS winner, max(flag) AS flagged FROM ("
+            f"SELECT {plain}, toString(judge_id) AS judge_id, toString(outcome) AS fate, "
+            "if(outcome = 'invalid', 1, 0) AS rank, judged_at AS at, toUInt8(has(flags, 'heuristic')) AS flag "
             f"FROM scores FINAL {where} UNION ALL "
-            f"SELECT {trace}, judge_id, decision AS fate, if(decision = 'undecided', 3, 2) AS rank, decided_at AS at "
-            f"FROM ledger FINAL {where}) GROUP BY {trace}) GROUP BY hour, judge_name, winner",
-            {**_window(start, end), "run_id": run_id},
+            f"SELECT {plain}, toString(judge_id) AS judge_id, toString(decision) AS fate, "
+            "if(decision = 'undecided', 3, 2) AS rank, decided_at AS at, toUInt8(0) AS flag "
+            f"FROM ledger FINAL {where} UNION ALL "
+            "SELECT judge.1 AS judge_name, environment, app, event_time, trace_id, '' AS judge_id, "
+            "'unaccounted' AS fate, 4 AS rank, toDateTime64(0, 6, 'UTC') AS at, toUInt8(0) AS flag "
+            f"FROM (SELECT environment, app, event_time, trace_id, ingested_at FROM traces FINAL WHERE {days}) "
+            "ARRAY JOIN arrayZip({names:Array(String)}, {firsts_ms:Array(Int64)}) AS judge "
+            "WHERE toUnixTimestamp64Milli(ingested_at) >= judge.2"
+            f") GROUP BY {trace}) GROUP BY hour, judge_name, winner",
+            {
+                **_window(start, end),
+                "run_id": run_id,
+                "names": list(names),
+                "firsts_ms": [
+                    milliseconds("registered_at", first[name]) if name in first else _ALWAYS_MS for name in names
+                ],
+            },
         )
 
     def _encode(self, value: LedgerRow) -> Row:
@@ -178,18 +223,34 @@ class Ledger(Table[LedgerRow]):
         return LedgerRow(**cells)
 
 
-def _line(name: str, judge_id: JudgeId, hour: datetime | None, traces: int, fates: Counter[str]) -> LedgerLine:
-    decisions = {decision: fates[decision.value] for decision in Decision if fates[decision.value]}
+class _Registered(NamedTuple):
+    """What the registrations of one judge name say together."""
+
+    first: datetime
+    heuristic: bool  # of the latest
+
+
+def _registered(judges: Sequence[RegisteredJudge]) -> dict[str, _Registered]:
+    found: dict[str, _Registered] = {}
+    for judge in judges:  # the oldest of a name first
+        before = found.get(judge.judge_name)
+        first = judge.registered_at if before is None else before.first
+        found[judge.judge_name] = _Registered(first, judge.heuristic)
+    return found
+
+
+def _line(name: str, judge_id: JudgeId, hour: datetime | None, fates: Counter[str], *, heuristic: bool) -> LedgerLine:
     return LedgerLine(
         judge_name=name,
         judge_id=judge_id,
         hour=hour,
-        traces=traces,
+        traces=fates.total(),
         passed=fates["passed"],
         failed=fates["failed"],
         invalid=fates["invalid"],
-        decisions=decisions,
-        unaccounted=traces - sum(fates.values()),
+        decisions={decision: fates[decision.value] for decision in Decision if fates[decision.value]},
+        unaccounted=fates["unaccounted"],
+        heuristic=heuristic,
     )
 
 

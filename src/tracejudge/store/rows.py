@@ -13,7 +13,11 @@ from tracejudge_sdk.trace import Feedback, Trace, TracePart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTrace:
-    """A trace with its cheap signals and the place it came from (offset: a file's line number, from 1)."""
+    """A trace with its cheap signals and the place it came from (offset: a file's line number, from 1).
+
+    `texts_expired` is said by the store: the texts had their time, so that what is left (query "", no response) is not
+    what was served and nothing may be judged by it. It is not read when a trace is stored.
+    """
 
     trace: Trace
     signals: Mapping[str, object] = field(default_factory=dict)  # JSON values
@@ -21,6 +25,7 @@ class StoredTrace:
     source: str = ""  # "kafka:topic", "sqlite:log" or "file:name"
     partition: int = 0
     offset: int = 0
+    texts_expired: bool = False
 
     @property
     def key(self) -> TraceKey:
@@ -172,10 +177,12 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerLine:
-    """Per judge (and hour): traces = passed + failed + invalid + sum(decisions) + unaccounted.
+    """Per judge (and hour): traces = passed + failed + invalid + sum(decisions) + unaccounted, always.
 
-    `traces` counts the stored traces of the window's event time; `unaccounted` must reach 0. A trace judged under two
-    JudgeIds of one name counts once, by the JudgeId that settled it first; `judge_id` is the one seen most.
+    `traces` counts the stored traces of the window's event time that the judge answers for: those ingested since its
+    name was first registered, and those it decided anyway. `unaccounted` must reach 0. A trace judged under two
+    JudgeIds of one name counts once, by the JudgeId that settled it first; `judge_id` is the one seen most, or the one
+    live at the window's end where none was seen.
     """
 
     judge_name: str
@@ -187,6 +194,7 @@ class LedgerLine:
     invalid: int
     decisions: Mapping[Decision, int]
     unaccounted: int
+    heuristic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

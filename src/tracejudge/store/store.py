@@ -53,7 +53,7 @@ class Store:
         self.minutes = Minutes(connection, self.judges)
         self.traces = Traces(connection, rejects, self._index)
         self.scores = Scores(connection, rejects, self.judges, self.minutes)
-        self.ledger = Ledger(connection, rejects)
+        self.ledger = Ledger(connection, rejects, self.judges)
         self.labels = Labels(connection, rejects)
         self.feedback = FeedbackTable(connection, rejects)
         self.parts = Parts(connection, rejects)

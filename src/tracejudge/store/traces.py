@@ -71,6 +71,7 @@ class Traces(Table[StoredTrace]):
         source="LowCardinality(String)",
         partition="Int32",
         offset="Int64",
+        text_chars="UInt64",
         row_version="UInt64",
     )
 
@@ -138,7 +139,7 @@ class Traces(Table[StoredTrace]):
         trace = value.trace
         ingested_ms = milliseconds("ingested_at", value.ingested_at)
         nodes, turns = trace.source_nodes, trace.history
-        return (
+        cells = (
             text("environment", trace.environment),
             text("app", trace.app),
             milliseconds("event_time", trace.event_time),
@@ -175,8 +176,9 @@ class Traces(Table[StoredTrace]):
             text("source", value.source),
             whole("partition", value.partition, low=-1, high=2**31 - 1),
             whole("offset", value.offset, low=-1),
-            (trace.status != "incomplete") << 62 | (_LATEST_MS - ingested_ms),
         )
+        text_chars = _text_chars(dict(zip(self.columns.names, cells, strict=False)))
+        return (*cells, text_chars, (trace.status != "incomplete") << 62 | (_LATEST_MS - ingested_ms))
 
     def _decode(self, row: Row) -> StoredTrace:
         cells = dict(zip(self.columns.names, row, strict=True))
@@ -187,7 +189,14 @@ class Traces(Table[StoredTrace]):
             source=cells["source"],
             partition=cells["partition"],
             offset=cells["offset"],
+            texts_expired=_text_chars(cells) < cells["text_chars"],
         )
+
+
+def _text_chars(cells: Mapping[str, Any]) -> int:
+    """Characters in the columns that expire. What was stored beside them does not, and so tells that they have."""
+    plain = sum(len(cells[name] or "") for name in ("query", "response", "error", "reference"))
+    return plain + sum(len(one or "") for name in ("node_texts", "history_contents") for one in cells[name])
 
 
 def _trace(cells: Mapping[str, Any]) -> Trace:

@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS traces (
     source LowCardinality(String),
     partition Int32,
     offset Int64 CODEC(Delta(8), ZSTD(1)),
+    text_chars UInt64 CODEC(ZSTD(1)), -- in the columns that expire: by it a trace without texts is told from an old one
     row_version UInt64 CODEC(ZSTD(1)),
     stored_at DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1))
 ) ENGINE = ReplacingMergeTree(row_version)
