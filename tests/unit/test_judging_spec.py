@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from tests.support.panels import lexical_spec, llm_spec
 from tracejudge.judging import JudgeSpec, check_caps, content_hash, estimate
+from tracejudge.judging.spec import TYPICAL_MOST_REPLY_TOKENS
+from tracejudge.judging.verdict import PARSER
 from tracejudge.testing import make_trace
 
 GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
@@ -137,6 +139,117 @@ def test_a_wrong_spec_says_what_is_wrong(fields: dict[str, Any], said: str) -> N
     assert said in str(caught.value)
 
 
+STOCK = "llama_index.core.evaluation"
+PRICES = {"usd_per_million_input_tokens": 1.0, "usd_per_million_output_tokens": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"kind": f"{STOCK}:FaithfulnessEvaluator"}, "global Settings.llm"),
+        ({"kind": f"{STOCK}:FaithfulnessEvaluator", "calls_model": False}, "global Settings.llm"),
+        ({"kind": f"{STOCK}:SemanticSimilarityEvaluator", "max_usd_per_day": 1.0, **PRICES}, "cannot be seen"),
+        ({"kind": "acme.judges:Polite", "max_usd_per_day": 1.0, **PRICES}, "cannot be seen"),
+        ({"kind": "acme.judges:Polite", "base_url": "http://j/v1", "model": "m", "calls_model": False}, "remove one"),
+        ({"kind": "lexical", "calls_model": True}, "fixed for kind"),
+    ],
+)
+def test_calls_that_nobody_would_count_are_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        JudgeSpec.model_validate({"name": "own", **fields})
+    assert said in str(caught.value)
+
+
+def test_a_class_of_one_s_own_needs_a_cap_unless_it_says_that_it_calls_no_model() -> None:
+    def faults(kind: str = "acme.judges:Polite", **fields: Any) -> list[str]:
+        return check_caps([JudgeSpec.model_validate({"name": "own", "kind": kind, **fields})])
+
+    (fault,) = faults()
+    assert "max_calls_per_h" in fault
+    assert "calls_model = false" in fault
+    assert len(faults(calls_model=True)) == 1
+    assert len(faults(f"{STOCK}:SemanticSimilarityEvaluator")) == 1
+    assert faults(calls_model=False) == faults(max_calls_per_h=5) == []
+
+
+def test_what_a_class_calls_by_itself_is_of_unknown_cost() -> None:
+    own = JudgeSpec.model_validate({"name": "own", "kind": "acme.judges:Polite", **PRICES})
+    (unknown,) = estimate([own], traces_per_day=100)
+    assert (unknown.calls, unknown.input_tokens, unknown.usd) == (100, 0, None)
+    (none,) = estimate([own.model_copy(update={"calls_model": False})], traces_per_day=100)
+    assert (none.calls, none.usd) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"default_headers": {"Authorization": "hunter2"}},
+        {"default_headers": {"X-Api-Key": "hunter2"}},
+        {"default_headers": {"x-goog-api-key": "hunter2"}},
+        {"http": [{"headers": {"cookie": "hunter2"}}]},
+        {"accessToken": "hunter2"},
+        {"default_headers": {"X-Forwarded": "Bearer hunter2"}},
+        {"default_headers": {"X-Forwarded": "sk-hunter2"}},
+        {"headers": [["X-Forwarded", "bearer hunter2"]]},
+        {"note": "use sk-hunter2hunter2hunter2 please"},
+        {"api_base": "https://me:hunter2@judge.example/v1"},
+        {"sk-hunter2hunter2hunter2": 1},
+    ],
+)
+@pytest.mark.parametrize("field", ["llm_options", "extra_body", "options"])
+def test_a_secret_is_found_at_any_depth_and_never_repeated(field: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        JudgeSpec.model_validate({"name": "own", "kind": "a.b:C", "llm": "a:B", "max_calls_per_h": 1, field: options})
+    assert "secret" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://me:hunter2@j/v1", "me:hunter2@j/v1", "http://me:hunter2@[j/v1", "hunter2"])
+def test_a_refused_url_is_not_repeated(url: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        JudgeSpec.model_validate({"name": "f", "kind": "faithfulness", "base_url": url, "model": "m"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_ordinary_options_are_not_taken_for_secrets() -> None:
+    options = {
+        "eval_template": "Is this a task-oriented, risk-averse key-value store? Basic facts only.",
+        "headers": {"X-Team": "search"},
+        "stop": ["\n"],
+        "max_tokens": 5,
+    }
+    spec = JudgeSpec.model_validate({"name": "own", "kind": "a.b:C", "options": options})
+    assert spec.options == options
+
+
+def test_the_parser_s_number_is_in_the_id_of_whoever_s_reply_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ids() -> list[str]:
+        names = ("FaithfulnessEvaluator", "CorrectnessEvaluator")
+        fields = {"base_url": "http://j/v1", "model": "m"}
+        return [JudgeSpec.model_validate({"name": "s", "kind": f"{STOCK}:{n}", **fields}).judge_id() for n in names]
+
+    before = ids()
+    monkeypatch.setattr("tracejudge.judging.spec.PARSER", PARSER + 1)
+    after = ids()
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+    kind = llm_spec().built_in
+    assert kind is not None
+    assert kind.parser == PARSER
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens"),
+    [
+        ({}, 512),
+        ({"max_tokens": None}, TYPICAL_MOST_REPLY_TOKENS),
+        ({"max_tokens": None, "extra_body": {"max_completion_tokens": 9000}}, 9000),
+    ],
+)
+def test_output_is_set_aside_even_where_nothing_bounds_it(fields: dict[str, Any], tokens: int) -> None:
+    assert llm_spec(**fields).most_reply_tokens == tokens
+
+
 def test_token_settings_are_not_taken_for_secrets() -> None:
     spec = JudgeSpec.model_validate(
         {
@@ -209,3 +322,10 @@ def test_specs_are_read_without_loading_an_llm_library_or_an_http_client() -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_spec_survives_being_written_and_read() -> None:
+    own = JudgeSpec.model_validate({"name": "own", "kind": "acme.judges:Polite", "calls_model": False})
+    for spec in (lexical_spec(), llm_spec(), own):
+        assert JudgeSpec.model_validate(spec.model_dump(mode="json")) == spec
+    assert [spec.calls_model for spec in (lexical_spec(), llm_spec(), own)] == [False, True, False]

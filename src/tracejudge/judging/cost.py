@@ -64,8 +64,9 @@ def estimate(
 ) -> tuple[Estimate, ...]:
     """What each judge would cost on `traces`, or in a day at `traces_per_day` traces of typical length.
 
-    `rates` holds the share of traces each judge gets, by name (1 where it is not named). One call a trace and no
-    failed attempts: the bill can differ by retries.
+    A class of one's own that calls a model by itself counts one call a trace, of unknown tokens and cost. `rates` holds
+    the share of traces each judge gets, by name (1 where it is not named). One call a trace and no failed attempts: the
+    bill can differ by retries.
     """
     count = len(traces) if traces is not None else round(traces_per_day or 0)
     chars = sum(map(trace_chars, traces)) if traces is not None else count * TYPICAL_TRACE_CHARS
@@ -74,9 +75,14 @@ def estimate(
         rate = 1.0 if rates is None else rates.get(spec.name, 1.0)
         calls = round(count * rate) if spec.calls_model else 0
         overhead = len(read_prompt("system")) + len(spec.prompt_text())
-        input_tokens = tokens_of(round(chars * rate) + calls * overhead) if calls else 0
-        output_tokens = calls * min(TYPICAL_REPLY_TOKENS, spec.max_tokens or TYPICAL_REPLY_TOKENS)
-        usd = call_cost_usd(spec, input_tokens=input_tokens, output_tokens=output_tokens) if spec.calls_model else 0.0
+        seen = calls if spec.asks_model else 0
+        input_tokens = tokens_of(round(chars * rate) + seen * overhead) if seen else 0
+        output_tokens = seen * min(TYPICAL_REPLY_TOKENS, spec.most_reply_tokens)
+        usd: float | None = 0.0
+        if spec.calls_model:
+            # What a class calls by itself has no price here, whatever prices its spec holds.
+            tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+            usd = call_cost_usd(spec, **tokens) if spec.asks_model else None
         estimates.append(
             Estimate(
                 judge_name=spec.name,
@@ -99,6 +105,12 @@ def check_caps(specs: Sequence[JudgeSpec], *, estimates: Iterable[Estimate] = ()
     faults = []
     for spec in specs:
         if not spec.calls_model or spec.max_calls_per_h is not None or spec.max_usd_per_day is not None:
+            continue
+        if not spec.asks_model:
+            faults.append(
+                f"judge {spec.name!r}: {spec.kind} may call a model and has no cap; set max_calls_per_h, "
+                "or calls_model = false if it calls none"
+            )
             continue
         cost = known.get(spec.name) or estimate([spec], traces_per_day=_EXAMPLE_TRACES_PER_DAY)[0]
         faults.append(

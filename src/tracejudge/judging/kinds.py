@@ -1,4 +1,4 @@
-"""The judges that come with the package, as plain facts that cost no import.
+"""The judges that come with the package, as plain facts that load no LLM library.
 
 A kind's `code` is kept by hand: whoever changes what an evaluator answers raises it, so that its JudgeIds change with
 its behaviour and with nothing else. The golden transcripts of the tests fail when behaviour changes without `code`.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
+
+from tracejudge.judging.verdict import PARSER
 
 Need = Literal["query", "response", "context", "reference"]
 """What a judge cannot do without; a trace that lacks it is not_applicable. `context` is a passage with text."""
@@ -47,7 +49,7 @@ BUILT_IN: Final[Mapping[str, Kind]] = {
         measures="faithfulness",
         needs=("response", "context"),
         code=1,
-        parser=1,
+        parser=PARSER,
         combination="single",
         heuristic=False,
         calls_model=True,
@@ -72,3 +74,6 @@ STOCK_SCALES: Final[Mapping[str, tuple[float, float]]] = {"CorrectnessEvaluator"
 
 STOCK_YES_NO: Final = frozenset({"FaithfulnessEvaluator", "RelevancyEvaluator"})
 """LlamaIndex's evaluators that pass on any reply with "yes" somewhere in it: we read their replies by our rules."""
+
+STOCK_EMBEDDERS: Final = frozenset({"SemanticSimilarityEvaluator"})
+"""LlamaIndex's evaluators that take no LLM; they call the embedding model of its global Settings, which may cost."""

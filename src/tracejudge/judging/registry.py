@@ -112,7 +112,7 @@ def evaluator_for(
 
 
 def _model(spec: JudgeSpec, around: Surroundings, *, guard: Guard, meter: Meter) -> JudgeModel | None:
-    if not spec.calls_model:
+    if not spec.asks_model:
         return None
     if around.make_completer is not None:
         completer = around.make_completer(spec)
@@ -150,7 +150,7 @@ def _evaluator(spec: JudgeSpec, model: JudgeModel | None, *, guard: Guard, meter
         return FaithfulnessEvaluator(model, prompt=spec.prompt)
     evaluator_class = load_class(spec.kind, BaseEvaluator, judge=spec.name, key="kind")
     options: dict[str, Any] = dict(spec.options)
-    if spec.kind.startswith("llama_index."):
+    if spec.stock:
         # FaithfulnessEvaluator silently drops a template given as text (seen in llama-index-core 0.14.25).
         options = {
             key: PromptTemplate(value) if key.endswith("_template") and isinstance(value, str) else value

@@ -16,8 +16,10 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tracejudge.judging.kinds import BUILT_IN, STOCK_NEEDS, STOCK_SCALES, Kind, Need
+from tracejudge.judging.kinds import BUILT_IN, STOCK_EMBEDDERS, STOCK_NEEDS, STOCK_SCALES, STOCK_YES_NO, Kind, Need
 from tracejudge.judging.prompts import PromptError, check_template, read_prompt
+from tracejudge.judging.secret_like import holds_key, refuse_secrets
+from tracejudge.judging.verdict import PARSER
 from tracejudge.scores import JudgeId
 
 _IMPORT_PATH: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
@@ -40,8 +42,11 @@ TRANSPORT_OPTIONS: Final = frozenset(
 )
 """Options of LlamaIndex LLMs that say how to reach a model and not what it answers: no part of a JudgeId."""
 
-_SECRET: Final = re.compile(r"(^|_)(api_?key|secret|password|token|credentials?)($|_)", re.IGNORECASE)
-_NOT_SECRET: Final = frozenset({"max_tokens", "token_limit", "max_completion_tokens", "max_output_tokens"})
+TYPICAL_MOST_REPLY_TOKENS: Final = 4_096
+"""Output set aside for one call where nothing bounds it: a long reply with reasoning. A longer one costs more than was
+set aside, so a money cap without `max_tokens` can be passed by the excess of the calls in flight."""
+
+_REPLY_BOUNDS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
 class JudgeSpec(BaseModel):
@@ -50,9 +55,15 @@ class JudgeSpec(BaseModel):
     `kind` is the name of a built-in kind, or "package.module:Class" of a LlamaIndex BaseEvaluator. A judge that calls a
     model names it by `base_url` + `model` (any OpenAI-compatible endpoint) or by `llm` + `llm_options` (any LlamaIndex
     LLM class). Keys never stand here: `api_key_env` names the environment variable.
+
+    A class of one's own is taken to call a model, and needs a cap, until `calls_model = false` says otherwise. The
+    calls it makes by itself cannot be seen: each evaluation counts as one, its cost is unknown, and `max_usd_per_day`
+    is refused. LlamaIndex's own evaluators get the judged texts as they are, without the markers that keep a text of
+    the built-in kinds from speaking to the judge.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Inputs are left out of what pydantic says: a refused value may be the very key that should not stand here.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
     kind: str
@@ -61,6 +72,7 @@ class JudgeSpec(BaseModel):
     options: Mapping[str, Any] = Field(default_factory=dict)  # keyword arguments of your own class
     needs: tuple[Need, ...] | None = None  # None takes the kind's
     scale: tuple[float, float] | None = None  # of your own class's scores, (0, 1) by default; mapped onto [0, 1]
+    calls_model: bool = True  # of your own class; the kind's for built-in ones. Judges that call a model need a cap
 
     base_url: str | None = None
     model: str | None = None
@@ -84,6 +96,15 @@ class JudgeSpec(BaseModel):
     max_calls_per_h: Annotated[int, Field(ge=0)] | None = None
     max_usd_per_day: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _calls_model_of_the_kind(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("calls_model") is None:
+            kind = data.get("kind")
+            known = BUILT_IN.get(kind) if isinstance(kind, str) else None
+            return {**data, "calls_model": known.calls_model if known is not None else True}
+        return data
+
     @field_validator("kind")
     @classmethod
     def _known_kind(cls, value: str) -> str:
@@ -104,19 +125,22 @@ class JudgeSpec(BaseModel):
     def _plain_url(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"{value!r} is not an http(s) URL such as 'https://api.openai.com/v1'")
-        if parts.username or parts.password:
-            raise ValueError("holds a user or password; put the key into the variable named by api_key_env")
+        # No message repeats the URL: a password can stand in one that is no URL, too.
+        try:
+            parts = urlsplit(value)
+            plain = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        except ValueError:
+            plain = False
+        if not plain:
+            raise ValueError("is not an http(s) URL such as 'https://api.openai.com/v1'")
+        if "@" in parts.netloc or holds_key(value):
+            raise ValueError("holds a user, password or key; put the key into the variable named by api_key_env")
         return value.rstrip("/")
 
     @field_validator("llm_options", "extra_body", "options")
     @classmethod
     def _no_secrets(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        for key in value:
-            if _SECRET.search(key) and key not in _NOT_SECRET:
-                raise ValueError(f"{key!r} looks like a secret; name its environment variable in api_key_env instead")
+        refuse_secrets(value)
         try:
             json.dumps(value)
         except (TypeError, ValueError) as error:
@@ -140,6 +164,10 @@ class JudgeSpec(BaseModel):
                 raise ValueError(f"threshold: kind {self.kind!r} answers yes or no; remove it")
             if self.needs is not None or self.code != 1 or self.scale is not None:
                 raise ValueError(f"needs, code, scale: fixed for kind {self.kind!r}; they are for your own class")
+            if self.calls_model != kind.calls_model:
+                raise ValueError(f"calls_model: fixed for kind {self.kind!r}; it is for your own class")
+        else:
+            self._counted()
         if self.scale is not None and not self.scale[0] < self.scale[1]:
             raise ValueError("scale: its first number, the worst score, must be below its second, the best")
         if self.llm is not None and self.base_url is not None:
@@ -160,6 +188,23 @@ class JudgeSpec(BaseModel):
             )
         return self
 
+    def _counted(self) -> None:
+        """Raises ValueError where a class that is not ours would make calls that no cap sees."""
+        if self.asks_model:
+            if not self.calls_model:
+                raise ValueError("calls_model = false: llm and base_url name a model to call; remove one or the other")
+            return
+        if self.stock and self.kind.partition(":")[2] not in STOCK_EMBEDDERS:
+            raise ValueError(
+                f"kind {self.kind!r} calls a model, and LlamaIndex would fall back to its global Settings.llm, whose "
+                "calls nobody counts or caps: give base_url and model, or llm (import path of a LlamaIndex LLM)"
+            )
+        if self.max_usd_per_day is not None:
+            raise ValueError(
+                f"max_usd_per_day: what kind {self.kind!r} spends cannot be seen; use max_calls_per_h, or give "
+                "base_url and model (or llm) and let the class take that model as its argument llm"
+            )
+
     @property
     def built_in(self) -> Kind | None:
         """The facts of the built-in kind, or None for a class of one's own."""
@@ -171,11 +216,26 @@ class JudgeSpec(BaseModel):
         return self.built_in is not None and self.built_in.heuristic
 
     @property
-    def calls_model(self) -> bool:
-        """True when judging costs calls to a model, as far as the spec can tell."""
+    def stock(self) -> bool:
+        """True for LlamaIndex's own evaluators."""
+        return self.kind.startswith("llama_index.")
+
+    @property
+    def asks_model(self) -> bool:
+        """True when the spec names the model that is asked: each of its calls is seen, counted and priced."""
         if self.built_in is not None:
             return self.built_in.calls_model
         return self.llm is not None or self.base_url is not None
+
+    @property
+    def most_reply_tokens(self) -> int:
+        """Tokens of output to set aside for one call: the bound that the request carries, else a typical one."""
+        for fields in (self.extra_body, self.llm_options, {"max_tokens": self.max_tokens}):
+            for name in _REPLY_BOUNDS:
+                bound = fields.get(name)
+                if isinstance(bound, int) and not isinstance(bound, bool) and bound > 0:
+                    return bound
+        return TYPICAL_MOST_REPLY_TOKENS
 
     @property
     def priced(self) -> bool:
@@ -206,16 +266,14 @@ class JudgeSpec(BaseModel):
             return self.needs
         if self.built_in is not None:
             return self.built_in.needs
-        module, _, name = self.kind.partition(":")
-        return STOCK_NEEDS.get(name, ("response",)) if module.startswith("llama_index.") else ("response",)
+        return STOCK_NEEDS.get(self.kind.partition(":")[2], ("response",)) if self.stock else ("response",)
 
     @property
     def score_scale(self) -> tuple[float, float]:
         """Worst and best score that the evaluator gives."""
         if self.scale is not None:
             return self.scale
-        stock = self.kind.startswith("llama_index.")
-        return STOCK_SCALES.get(self.kind.partition(":")[2], (0.0, 1.0)) if stock else (0.0, 1.0)
+        return STOCK_SCALES.get(self.kind.partition(":")[2], (0.0, 1.0)) if self.stock else (0.0, 1.0)
 
     @property
     def endpoint(self) -> str:
@@ -252,12 +310,14 @@ class JudgeSpec(BaseModel):
         else:
             identity |= {"code": self.code, "options": dict(self.options), "needs": sorted(self.required)}
             identity["scale"] = list(self.score_scale)
-            if self.kind.startswith("llama_index."):
+            if self.stock:
                 # Upstream changes prompts and parsing between releases, without a number of its own for it.
                 identity["llama_index_core"] = metadata.version("llama-index-core")
+                if self.kind.partition(":")[2] in STOCK_YES_NO:
+                    identity["parser"] = PARSER
         if kind is None or kind.default_threshold is not None:
             identity["threshold"] = self.passing_threshold
-        if self.calls_model:
+        if self.asks_model:
             options = {key: value for key, value in self.llm_options.items() if key not in TRANSPORT_OPTIONS}
             identity |= {
                 "model": self.model,

@@ -34,7 +34,7 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
         self._guard = guard
         self._meter = meter
         self._counts_attempts = not model_is_metered
-        self._yes_no = spec.kind.startswith("llama_index.") and type(inner).__name__ in STOCK_YES_NO
+        self._yes_no = spec.stock and type(inner).__name__ in STOCK_YES_NO
 
     async def aevaluate(
         self,
