@@ -28,6 +28,7 @@ MAX_ATTEMPTS: Final = 100
 
 _FIRST_WAIT_S: Final = 5.0
 _LONGEST_WAIT_S: Final = 900.0
+_AT_ONCE: Final = 1000  # of a channel's items: the others wait for the next tick
 
 
 class Deliveries:
@@ -62,13 +63,13 @@ class Deliveries:
 
     def deliver(self, *, still_leading: Callable[[], bool]) -> int:
         """Delivers what is due, as long as this process leads; the number of notifications taken."""
-        pending = self._store.outbox.pending()
+        pending = self._pending()
         if not pending:
             return 0
         now = self._clock.now()
         events = {event.event_id: event for event in self._store.alert_events.get([item.event_id for item in pending])}
         pending.sort(key=lambda item: _order(item, events))
-        waiting: set[str] = set()
+        waiting = {item.notifier for item in pending if item.attempts and now - item.updated_at < _wait(item.attempts)}
         taken = 0
         for item in pending:
             if item.notifier in waiting:
@@ -77,9 +78,6 @@ class Deliveries:
             if event is None or notifier is None:
                 self._drop_if_old(item, event=event, now=now)
                 continue
-            if item.attempts and now - item.updated_at < _wait(item.attempts):
-                waiting.add(item.notifier)
-                continue
             if not still_leading():
                 return taken
             if self._attempt(notifier, item, event, now=now):
@@ -87,6 +85,12 @@ class Deliveries:
             else:
                 waiting.add(item.notifier)
         return taken
+
+    def _pending(self) -> list[OutboxItem]:
+        # Asked of each channel by itself: what a dead one piles up would else fill the answer and starve the others.
+        outbox = self._store.outbox
+        items = [item for name in self._notifiers for item in outbox.pending_of(name, limit=_AT_ONCE)]
+        return items + outbox.pending_of_others(list(self._notifiers), limit=_AT_ONCE)
 
     def _attempt(self, notifier: Notifier, item: OutboxItem, event: AlertEvent, *, now: datetime) -> bool:
         tried = replace(item, attempts=item.attempts + 1, updated_at=now)

@@ -13,7 +13,7 @@ from tests.support.store_fixture import empty
 from tests.support.verdicts import row
 from tracejudge.alerts import AlertEvent, MinimumRule, SeriesStatus
 from tracejudge.scores import Outcome, Score
-from tracejudge.store import Store
+from tracejudge.store import OutboxItem, Store
 from tracejudge.testing import ManualClock, RecordingNotifier
 from tracejudge_consumer.alert_loop import LEASE, AlertLoop, load_series
 
@@ -327,6 +327,30 @@ def test_a_dead_channel_is_tried_again_and_holds_up_no_other(world: World) -> No
     loop.tick()
     assert kinds(dead.events) == ["firing", "resolved"]
     assert len(world.channel.events) == 2
+
+
+def test_what_a_dead_channel_piles_up_starves_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracejudge_consumer.deliveries._AT_ONCE", 3)
+    dead = RecordingNotifier("dead")
+    dead.failing = True
+    old = world.clock.now() - timedelta(hours=6)
+    piled = [OutboxItem(event_id=f"e{k}", notifier=name, updated_at=old) for k in range(7) for name in ("dead", "gone")]
+    world.store.outbox.put(piled)
+    world.store.scores.insert(world.rows((100, True), (30, False)))
+    (event,) = world.loop(notifiers=[world.channel]).tick()
+    world.store.alert_events.insert([replace(event, event_id=f"e{k}") for k in range(7)])
+    loop = world.loop(notifiers=[dead, world.channel])
+    for _ in range(3):
+        loop.tick()
+        assert dead.attempts == 1, "what it refused stays in sight, and makes it wait"
+    world.store.scores.insert(world.rows((150, True), first=130))
+    loop.tick()
+    assert kinds(world.channel.events) == ["firing", "resolved"]
+    dead.failing = False
+    for _ in range(4):
+        world.clock.advance(6)
+        loop.tick()
+    assert len(dead.events) == 8
 
 
 def test_a_channel_that_breaks_is_a_failed_delivery_not_the_end_of_the_loop(world: World) -> None:

@@ -177,6 +177,22 @@ class Outbox(Table[OutboxItem]):
         """What is still to be delivered, the oldest first."""
         return self._select(f"WHERE state = 'pending' ORDER BY updated_at, event_id, notifier LIMIT {int(limit)}")
 
+    def pending_of(self, notifier: str, *, limit: int = 1000) -> list[OutboxItem]:
+        """What one channel is still to be given: what was tried already, then the oldest first."""
+        return self._select(
+            "WHERE state = 'pending' AND notifier = {notifier:String} "
+            f"ORDER BY attempts DESC, updated_at, event_id LIMIT {int(limit)}",
+            {"notifier": notifier},
+        )
+
+    def pending_of_others(self, notifiers: Sequence[str], *, limit: int = 1000) -> list[OutboxItem]:
+        """What is pending for channels of other names than these, the oldest first."""
+        return self._select(
+            "WHERE state = 'pending' AND notifier NOT IN {notifiers:Array(String)} "
+            f"ORDER BY updated_at, event_id, notifier LIMIT {int(limit)}",
+            {"notifiers": list(notifiers)},
+        )
+
     def _encode(self, value: OutboxItem) -> Row:
         updated_us = microseconds("updated_at", value.updated_at)
         attempts = whole("attempts", value.attempts, high=2**16 - 1)
