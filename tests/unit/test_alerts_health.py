@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from tests.support.verdicts import row
 from tracejudge.alerts import HEALTH_RULE, Engine, MinimumRule
 from tracejudge.alerts.health import InvalidShare
@@ -22,6 +24,18 @@ def test_a_burst_of_judge_errors_is_said_once_and_its_end_too_and_never_a_fall_i
     assert "of recent" not in sick.summary.split(",")[1]
     assert sick.evidence["rows"] in range(20, 61)
     assert well.at > sick.at
+
+
+def test_every_line_about_a_judge_without_a_model_says_so() -> None:
+    engine = Engine([RULE.model_copy(update={"no_data_after": "2h"})])
+    rows = [row(k, passed=None if 30 <= k < 60 else True, flags=("heuristic",)) for k in range(300)]
+    events = engine.fold(rows)
+    events += engine.tick(rows[-1].judged_at + timedelta(hours=3))
+    events += engine.fold([row(900, flags=("heuristic",))])
+    assert [event.kind for event in events] == ["evaluator_unhealthy", "evaluator_healthy", "no_data", "data_back"]
+    for event in events:
+        assert "lexical (heuristic)" in event.summary
+        assert event.heuristic
 
 
 def test_fewer_than_twenty_rows_say_nothing_about_a_judge() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tracejudge.alerts import HEALTH_RULE, MinimumRule
+from tracejudge.alerts import HEALTH_RULE, MinimumRule, effective_severity
 from tracejudge.alerts.rule import parse_duration, parse_false_alarms
 
 
@@ -91,3 +91,18 @@ def test_a_rule_watches_its_judge_and_environment_and_every_app_unless_it_names_
 def test_durations_are_whole_and_have_a_unit(text: str) -> None:
     with pytest.raises(ValueError, match="write a whole number"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "heuristic", "severity"),
+    [
+        ({"severity": "page"}, True, "ticket"),
+        ({"severity": "page"}, False, "page"),
+        ({"severity": "page", "heuristic_may_page": True}, True, "page"),
+        ({}, True, "ticket"),
+    ],
+)
+def test_a_judge_without_a_model_pages_only_where_the_rule_allows_it(
+    fields: dict[str, Any], heuristic: bool, severity: str
+) -> None:
+    assert effective_severity(rule(**fields), heuristic=heuristic) == severity

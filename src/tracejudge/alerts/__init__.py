@@ -4,7 +4,7 @@ from tracejudge.alerts.engine import Engine, SeriesStatus
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesState, Severity
 from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
 from tracejudge.alerts.notify import NotDelivered, Notifier
-from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule
+from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule, effective_severity
 from tracejudge.alerts.seen import SeenRows
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.wire import EVENT_VERSION, event_from_json, event_to_json
@@ -27,6 +27,7 @@ __all__ = [
     "Severity",
     "build_notifier",
     "build_notifiers",
+    "effective_severity",
     "event_from_json",
     "event_to_json",
 ]

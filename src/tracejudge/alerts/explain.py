@@ -11,7 +11,7 @@ from typing import Final
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, Severity
 from tracejudge.alerts.health import HEALTHY_UP_TO, UNHEALTHY_ABOVE, InvalidShare, JudgeHealth
 from tracejudge.alerts.recovery import RESOLVE_HOURS
-from tracejudge.alerts.rule import MinimumRule
+from tracejudge.alerts.rule import effective_severity
 from tracejudge.alerts.state import Series, hypothetical_rate
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
@@ -103,7 +103,8 @@ def closed_by_rule_change(series: Series, *, removed: bool) -> AlertEvent:
 def silence(series: Series, *, at: datetime, limit: timedelta) -> AlertEvent:
     """No row of the judge has come for too long."""
     last = series.last_judged_at
-    summary = f"no judged traces of {_where(series.key)} by {_plain(series.key.judge_name)} for {_span(limit)}"
+    judge = _judge(series.key, heuristic=series.heuristic)
+    summary = f"no judged traces of {_where(series.key)} by {judge} for {_span(limit)}"
     if series.alert is not None:
         summary += "; its alert stays open, as silence is no recovery"
     evidence: dict[str, object] = {
@@ -116,7 +117,8 @@ def silence(series: Series, *, at: datetime, limit: timedelta) -> AlertEvent:
 
 def data_back(series: Series, *, at: datetime) -> AlertEvent:
     """Rows come again after a silence."""
-    summary = f"judged traces of {_where(series.key)} by {_plain(series.key.judge_name)} come again"
+    judge = _judge(series.key, heuristic=series.heuristic)
+    summary = f"judged traces of {_where(series.key)} by {judge} come again"
     return _event(series, kind="data_back", at=at, summary=summary, evidence={"rule": series.rule.name})
 
 
@@ -131,7 +133,7 @@ def judge_health(key: SeriesKey, health: JudgeHealth, *, at: datetime) -> AlertE
     else:
         what = "judges again: it failed on"
         end = f"no more than {percent(HEALTHY_UP_TO)}"
-    who = f"{_plain(key.judge_name)} {what} {percent(share)}"
+    who = f"{_judge(key, heuristic=health.heuristic)} {what} {percent(share)}"
     kind: EventKind = "evaluator_unhealthy" if recent.unhealthy else "evaluator_healthy"
     return AlertEvent(
         event_id=event_id(key, kind=kind, at=at, ordinal=ordinal),
@@ -143,11 +145,6 @@ def judge_health(key: SeriesKey, health: JudgeHealth, *, at: datetime) -> AlertE
         summary=f"{who} of {recent.rows} recent traces of {_where(key)}, {end}",
         evidence={"invalid": recent.invalid, "rows": recent.rows, "invalid_share": share, "limit": UNHEALTHY_ABOVE},
     )
-
-
-def severity_of(rule: MinimumRule, *, heuristic: bool) -> Severity:
-    """The rule's severity; a ticket where a heuristic judge would page without being allowed to."""
-    return "ticket" if heuristic and not rule.heuristic_may_page else rule.severity
 
 
 def rate_numbers(rate: PassRate | None) -> Mapping[str, object] | None:
@@ -178,7 +175,9 @@ def percent(share: float) -> str:
 def _event(
     series: Series, *, kind: EventKind, at: datetime, summary: str, evidence: Mapping[str, object]
 ) -> AlertEvent:
-    severity: Severity = severity_of(series.rule, heuristic=series.heuristic) if kind in _ALERT_KINDS else "ticket"
+    severity: Severity = (
+        effective_severity(series.rule, heuristic=series.heuristic) if kind in _ALERT_KINDS else "ticket"
+    )
     if kind in _ALERT_KINDS and severity != series.rule.severity:
         evidence = {
             **evidence,
@@ -225,8 +224,12 @@ def _interval(rate: PassRate) -> str:
 
 
 def _subject(series: Series) -> str:
-    heuristic = " (heuristic)" if series.heuristic else ""
-    return f"{_plain(series.key.judge_name)}{heuristic} of {_where(series.key)}"
+    return f"{_judge(series.key, heuristic=series.heuristic)} of {_where(series.key)}"
+
+
+def _judge(key: SeriesKey, *, heuristic: bool) -> str:
+    # Every line that names a judge says it when there is no model behind the verdicts.
+    return _plain(key.judge_name) + (" (heuristic)" if heuristic else "")
 
 
 def _where(key: SeriesKey) -> str:

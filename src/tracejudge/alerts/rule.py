@@ -120,3 +120,12 @@ class MinimumRule(BaseModel):
     def watches(self, *, environment: str, app: str, judge_name: str) -> bool:
         """Whether rows of this judge, environment and application belong to the rule."""
         return judge_name == self.judge and environment == self.environment and (self.app is None or app == self.app)
+
+
+def effective_severity(rule: MinimumRule, *, heuristic: bool) -> Severity:
+    """The severity that alerts of the rule really have: a ticket where a heuristic judge may not page, else its own.
+
+    >>> effective_severity(MinimumRule(name="r", judge="lexical", minimum=0.8, severity="page"), heuristic=True)
+    'ticket'
+    """
+    return "ticket" if heuristic and not rule.heuristic_may_page else rule.severity
