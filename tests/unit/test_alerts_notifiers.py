@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import io
 import json
@@ -151,6 +152,61 @@ def test_nobody_listening_is_not_delivered(receiver: Receiver) -> None:
         port = unused.getsockname()[1]
         with pytest.raises(NotDelivered, match="did not answer"):
             webhook(receiver, url=f"http://127.0.0.1:{port}/").notify(EVENT)
+
+
+class Talker:
+    """Takes a request and answers the bytes it is given."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/"
+        self._answer = answer
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        connected, _ = self._listening.accept()
+        with connected:
+            while b"{" not in connected.recv(65536):
+                pass
+            with contextlib.suppress(OSError):
+                for begin in range(0, len(self._answer), 25):
+                    connected.sendall(self._answer[begin : begin + 25])
+
+    def close(self) -> None:
+        self._thread.join()
+        self._listening.close()
+
+
+class HurriedClock(ManualClock):
+    """A second passes with every look at it."""
+
+    def monotonic(self) -> float:
+        self.advance(1.0)
+        return super().monotonic()
+
+
+@pytest.mark.parametrize(
+    ("drops", "hurried", "says"), [(1, False, None), (400, True, "longer than 5 s"), (2000, False, "longer than 16384")]
+)
+def test_a_receiver_that_drips_is_cut_off(drops: int, hurried: bool, says: str | None) -> None:
+    talker = Talker(b"HTTP/1.1 100 Continue\r\n\r\n" * drops + b"HTTP/1.1 204 No Content\r\n\r\n")
+    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    notifier = WebhookNotifier(
+        url=talker.url,
+        secret=None,
+        allow_private=True,
+        timeout_s=5.0,
+        clock=HurriedClock(start) if hurried else ManualClock(start),
+    )
+    try:
+        if says is None:
+            notifier.notify(EVENT)
+        else:
+            with pytest.raises(NotDelivered, match=says):
+                notifier.notify(EVENT)
+    finally:
+        talker.close()
 
 
 def answers(*addresses: str) -> Any:

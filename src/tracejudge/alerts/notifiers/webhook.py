@@ -23,6 +23,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, checked_address, resolve
+from tracejudge.alerts.notifiers.deadline import Deadline, DeadlineSocket
 from tracejudge.alerts.notify import NotDelivered
 from tracejudge.alerts.wire import event_to_json
 from tracejudge.clock import Clock, SystemClock
@@ -34,8 +35,9 @@ USER_AGENT = "tracejudge-webhook/1"
 class WebhookNotifier:
     """POSTs each event once; trying again is the caller's part.
 
-    `secret` None sends unsigned. `timeout_s` bounds each wait for the other side. Raises SettingsError when the URL
-    cannot be used. Its messages name the host, never the path or query, which often are the secret themselves.
+    `secret` None sends unsigned. `timeout_s` bounds the whole exchange; the system's resolver, which cannot be cut off,
+    takes its time out of it. Raises SettingsError when the URL cannot be used. Its messages name the host, never the
+    path or query, which often are the secret themselves.
     """
 
     def __init__(
@@ -89,12 +91,16 @@ class WebhookNotifier:
     def _post(self, host: str, body: bytes, headers: Mapping[str, str]) -> int:
         secure = self._url.scheme == "https"
         port = self._url.port or (443 if secure else 80)
+        deadline = Deadline(self._timeout_s, clock=self._clock)
         address = checked_address(host, port, allow_private=self._allow_private, resolver=self._resolver)
         # The socket goes to the address that was checked; names are for TLS and the Host header only. No proxy.
-        connection = http.client.HTTPConnection(host, port, timeout=self._timeout_s)
-        raw = socket.create_connection((address.host, address.port), timeout=self._timeout_s)
+        connection = http.client.HTTPConnection(host, port)
+        raw = socket.create_connection((address.host, address.port), timeout=deadline.left_s())
         try:
-            connection.sock = ssl.create_default_context().wrap_socket(raw, server_hostname=host) if secure else raw
+            if secure:
+                raw.settimeout(deadline.left_s())  # of the whole handshake
+                raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
+            connection.sock = DeadlineSocket(raw, deadline)
             target = self._url.path or "/"
             if self._url.query:
                 target += "?" + self._url.query
