@@ -437,6 +437,21 @@ def test_the_ledger_accounts_for_every_trace(contract_store: Store) -> None:
     assert contract_store.ledger.of_trace("t-000006") == [ledger_row(6, Decision.NOT_APPLICABLE)]
 
 
+@pytest.mark.parametrize("late", [Decision.INCOMPLETE, Decision.UNDECIDED])
+def test_a_broken_off_answer_never_hides_that_its_complete_one_waits_for_a_judge(
+    contract_store: Store, late: Decision
+) -> None:
+    contract_store.traces.insert([stored(1)])
+    early = Decision.UNDECIDED if late is Decision.INCOMPLETE else Decision.INCOMPLETE
+    contract_store.ledger.insert([ledger_row(1, early)])
+    contract_store.ledger.insert([ledger_row(1, late, decided_at=START + timedelta(hours=2))])
+    assert [row.decision for row in contract_store.ledger.undecided()] == [Decision.UNDECIDED]
+    (line,) = contract_store.ledger.equation(DAY.start, DAY.end)
+    assert (line.traces, line.decisions) == (1, {Decision.UNDECIDED: 1})
+    contract_store.ledger.insert([ledger_row(1, Decision.OVER_BUDGET)])
+    assert contract_store.ledger.undecided() == []
+
+
 def test_the_ledger_tells_traces_that_nobody_has_decided_anything_about(contract_store: Store) -> None:
     """A consumer that died after it had stored the traces: no score, no row, and the name known by its adoption."""
     judge = JudgeId("lexical@000000000000")

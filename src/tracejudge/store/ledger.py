@@ -28,11 +28,16 @@ from tracejudge.store.values import (
 )
 
 _KEY: Final = "environment, app, judge_name, event_time, trace_id, judge_id, run_id"
+_STRENGTH: Final = {Decision.INCOMPLETE: 0, Decision.UNDECIDED: 1}  # any other decision is final: 2
 _ALWAYS_MS: Final = -(1 << 62)  # before every trace: a judge whose registration is not known answers for all
 
 
 class Ledger(Table[LedgerRow]):
-    """Keyed like `scores`. A final decision beats undecided, then the latest wins."""
+    """Keyed like `scores`. Of two rows the stronger decision wins, then the latest.
+
+    A final decision beats undecided, and both beat incomplete: the rest of a broken-off answer may still come, in any
+    order, and is then what the decision is about.
+    """
 
     name = "ledger"
     columns = Columns(
@@ -162,8 +167,8 @@ class Ledger(Table[LedgerRow]):
         where = f"WHERE run_id = {{run_id:String}} AND {days}"
         trace = "judge_name, environment, app, event_time, trace_id"
         plain = "toString(judge_name) AS judge_name, environment, app, event_time, trace_id"
-        # A score beats a decision, a decision beats undecided, anything beats having nothing; of several JudgeIds of
-        # one name the first counts.
+        # A score beats a decision, those beat each other by _STRENGTH, anything beats having nothing; of several
+        # JudgeIds of one name the first counts.
         return self._connection.query(
             "SELECT toUnixTimestamp(toStartOfHour(event_time)) AS hour, judge_name, winner.2, winner.1, max(flagged), "
             "count() FROM ("
@@ -172,10 +177,11 @@ class Ledger(Table[LedgerRow]):
             "if(outcome = 'invalid', 1, 0) AS rank, judged_at AS at, toUInt8(has(flags, 'heuristic')) AS flag "
             f"FROM scores FINAL {where} UNION ALL "
             f"SELECT {plain}, toString(judge_id) AS judge_id, toString(decision) AS fate, "
-            "if(decision = 'undecided', 3, 2) AS rank, decided_at AS at, toUInt8(0) AS flag "
+            "multiIf(decision = 'incomplete', 4, decision = 'undecided', 3, 2) AS rank, decided_at AS at, "
+            "toUInt8(0) AS flag "
             f"FROM ledger FINAL {where} UNION ALL "
             "SELECT judge.1 AS judge_name, environment, app, event_time, trace_id, '' AS judge_id, "
-            "'unaccounted' AS fate, 4 AS rank, toDateTime64(0, 6, 'UTC') AS at, toUInt8(0) AS flag "
+            "'unaccounted' AS fate, 5 AS rank, toDateTime64(0, 6, 'UTC') AS at, toUInt8(0) AS flag "
             f"FROM (SELECT environment, app, event_time, trace_id, ingested_at FROM traces FINAL WHERE {days}) "
             "ARRAY JOIN arrayZip({names:Array(String)}, {firsts_ms:Array(Int64)}) AS judge "
             "WHERE toUnixTimestamp64Milli(ingested_at) >= judge.2"
@@ -211,7 +217,7 @@ class Ledger(Table[LedgerRow]):
             text("stratum", value.stratum),
             probability("inclusion_probability", value.inclusion_probability),
             decided_us,
-            (decision is not Decision.UNDECIDED) << 62 | decided_us,
+            _STRENGTH.get(decision, 2) << 61 | decided_us,
         )
 
     def _decode(self, row: Row) -> LedgerRow:

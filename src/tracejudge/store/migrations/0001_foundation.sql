@@ -128,7 +128,7 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS scores_to_scores_by_judged TO scores_by_j
 SELECT judged_at, trace_id, environment, app, judge_name, event_time, judge_id, stored_at FROM scores
 WHERE run_id = 'live';
 
--- A final decision beats undecided, then the latest wins.
+-- A final decision beats undecided, which beats incomplete; then the latest wins.
 CREATE TABLE IF NOT EXISTS ledger (
     environment LowCardinality(String),
     app LowCardinality(String),
