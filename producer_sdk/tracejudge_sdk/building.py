@@ -12,6 +12,7 @@ without a guess, and marked: `truncated` for what was shortened, `lossy` for eve
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -42,6 +43,9 @@ _NAMES: Final = frozenset(
 _KNOWN: Final = (
     TEXT_FIELDS | _NAMES | {"case_id", "status", "history", "expected_ids", "latency_ms", "tags", "event_time"}
 )
+logger = logging.getLogger("tracejudge_sdk")
+_warned: set[str] = set()
+_MOST_WARNINGS: Final = 20
 _STATUSES: Final = ("ok", "error", "incomplete")
 
 
@@ -110,6 +114,8 @@ def _mend(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
             continue
         if name not in _KNOWN or (name == "status" and value not in _STATUSES):
             tags[name] = _as_text(value)
+            if name not in _KNOWN:
+                _warn_of(name)
         elif name in _NAMES:
             text = _as_text(value)
             truncated = truncated or len(text) > MAX_NAME_CHARS
@@ -118,8 +124,10 @@ def _mend(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
             mended[name] = _as_text(value)
         elif name == "latency_ms":
             mended[name] = _milliseconds(value)
-        elif name == "event_time" and isinstance(value, datetime) and value.tzinfo is None:
-            mended[name] = value.replace(tzinfo=timezone.utc)
+        elif name == "event_time":
+            instant = _instant(value)
+            if instant is not None:
+                mended[name] = instant
         elif name == "expected_ids" and isinstance(value, str):
             mended[name] = [value]
         elif name == "history" and isinstance(value, str):
@@ -144,6 +152,25 @@ def _without_refused(fields: dict[str, Any]) -> Trace:
         field = str(fault["loc"][0])
         # Without the value, which may be somebody's text, and so without the exception that holds it.
         raise RecordError("invalid_field", f"{field}: {fault['msg']}", field=field) from None
+
+
+def _instant(value: Any) -> datetime | None:
+    """The instant meant by a datetime or a text, UTC where it names no zone; None leaves the time of logging."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+        except ValueError:
+            return None
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo is not None else value.replace(tzinfo=timezone.utc)
+
+
+def _warn_of(name: str) -> None:
+    """Says once that a keyword is none of ours: a whole service may be logging answers under a wrong name."""
+    if name not in _warned and len(_warned) < _MOST_WARNINGS:
+        _warned.add(name)
+        logger.warning("tracejudge: log() knows no field %r and keeps it as a tag; look for a typing error", name[:80])
 
 
 def _as_text(value: Any) -> str:

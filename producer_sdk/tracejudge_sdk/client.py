@@ -37,6 +37,9 @@ _STOP_GRACE_S: Final = 0.3
 """Above the limit of close(): for the sending thread to notice, and for the transport to let go."""
 
 
+_POSITIONAL: Final = ("query", "response", "source_nodes")
+
+
 class TraceClient:
     """Logs served answers to a queue. Safe for threads and across fork; make one a process, at its start.
 
@@ -102,14 +105,20 @@ class TraceClient:
 
     # -- logging ---------------------------------------------------------------------------------------------------
 
-    def log(self, **fields: Unpack[TraceFields]) -> str:
+    def log(self, *positional: Any, **fields: Unpack[TraceFields]) -> str:
         """Logs one served answer and gives its trace id; `fields.TraceFields` lists the keywords.
+
+        Values without a keyword are taken as query, response and source_nodes, in this order: a call that is written
+        differently from what is expected here must not end a request with a TypeError.
 
         Never waits and never raises: what cannot be sent is dropped and counted in `stats()`. Values may be whatever
         the service has at hand; `nodes` and `fields` say how they are read. They may be changed afterwards.
         """
         # The keywords of a call are a dict of their own: no copy needed.
-        return self._log(cast("dict[str, Any]", fields))
+        given = cast("dict[str, Any]", fields)
+        if positional:
+            given = {**dict(zip(_POSITIONAL, positional, strict=False)), **given}
+        return self._log(given)
 
     def log_trace(self, trace: Trace) -> str:
         """Logs a trace that is built already, and gives its id. Head sampling applies unless it says it was applied."""

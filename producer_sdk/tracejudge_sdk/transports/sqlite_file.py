@@ -52,7 +52,8 @@ class SqliteFile:
     def __init__(self, path: Path, *, synchronous: Literal["NORMAL", "FULL"], busy_timeout_s: float) -> None:
         if synchronous not in ("NORMAL", "FULL"):
             raise ConfigError(f"synchronous: {synchronous!r} is neither 'NORMAL' nor 'FULL'")
-        self.path = path
+        # Absolute: a process may change its directory while the log is open.
+        self.path = path.absolute()
         self._synchronous = synchronous
         self._busy_timeout_s = busy_timeout_s
         self._lock = threading.Lock()

@@ -72,10 +72,31 @@ class Summary:
         return {f"{kind}_rows": str(self.rows), f"{kind}_bytes": str(self.bytes)}
 
 
+@contextmanager
+def _standing_still() -> Iterator[None]:
+    """Keeps this thread from changing the process's working directory.
+
+    chDB 4.4 steps into its package folder while it is imported, and back. It needs no such step; and a takeover imports
+    it in the middle of a process's life, when any other thread may be opening a relative path.
+    """
+    real, me = os.chdir, threading.get_ident()
+
+    def chdir(path: Any) -> None:
+        if threading.get_ident() != me:
+            real(path)
+
+    os.chdir = chdir
+    try:
+        yield
+    finally:
+        os.chdir = real
+
+
 def _load_chdb() -> Any:
     global _imported_by
     try:
-        import chdb
+        with _standing_still():
+            import chdb
     except ImportError as error:
         raise MissingExtra("an embedded store (chdb://)", extra="embedded") from error
     if _imported_by is None:
