@@ -18,7 +18,7 @@ import numpy as np
 from tracejudge.alerts import MinimumRule, SeriesKey
 from tracejudge.alerts.detector import ODDS, PRIOR, hypothetical_rates
 from tracejudge.alerts.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
-from tracejudge.alerts.weights import WeightScale
+from tracejudge.alerts.weights import TRIM, WeightScale
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_score
 
@@ -61,7 +61,8 @@ class Shipped:
         hours = np.minimum(np.diff(watermark, prepend=watermark[:1]) / 3600.0, LONGEST_STEP_H)
         bets = np.minimum(unit[:, None] * (scaled[:, 0] / scaled[:, 1]), _CLIP / (1.0 - b))
         logs = np.log1p(bets * (b - passed))
-        n_eff = np.cumsum(weight) ** 2 / np.cumsum(weight**2)
+        counted = np.minimum(scaled[:, 0], TRIM)
+        n_eff = np.cumsum(counted) ** 2 / np.cumsum(counted**2)
         evidence = np.zeros(len(ODDS))
         for begin in range(0, passed.size, _CHUNK):
             part = logs[:, begin : begin + _CHUNK]

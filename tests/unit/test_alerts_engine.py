@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 
 from tests.support.verdicts import minute, row, verdicts
 from tracejudge.alerts import AlertEvent, Engine, MinimumRule, SeriesState
-from tracejudge.scores import JudgeId
+from tracejudge.alerts.sums import Sums
+from tracejudge.scores import JudgeId, Outcome
 
 
 def rule(**fields: Any) -> MinimumRule:
@@ -286,3 +289,49 @@ def test_hostile_names_cannot_steer_a_terminal_or_forge_a_line() -> None:
     rows = [row(k, passed=k < 100, app="shop\x1b[2J\nfaithfulness of bank is fine") for k in range(160)]
     (event,) = Engine([rule()]).fold(rows)
     assert event.summary.isprintable()
+
+
+@pytest.mark.parametrize("probability", [1e-200, 1e-320, 0.0, -1.0, 1.5, math.nan, math.inf])
+def test_a_row_of_an_impossible_weight_is_counted_and_changes_nothing_else(probability: float) -> None:
+    good, fall = verdicts([0.95] * 100, seed=12), verdicts([0.5] * 400, seed=13, first=101)
+    plain, engine = Engine([rule()]), Engine([rule()])
+    expected = plain.fold([*good, row(100, passed=None), *fall])
+    assert kinds(expected) == ["firing"]
+    told = engine.fold([*good, row(100, inclusion_probability=probability), *fall])
+    assert kinds(told) == ["firing"]
+    assert told[0].event_id == expected[0].event_id
+    (status,) = engine.status()
+    assert status.unusable == 1
+    assert status.n_eff == pytest.approx(plain.status()[0].n_eff)
+    again = Engine([rule()])
+    again.restore(engine.snapshot())
+    assert again.status() == engine.status()
+
+
+@pytest.mark.parametrize("probability", [1e-3, 1e-6, 1e-7])
+@pytest.mark.parametrize("passed", [True, False])
+@pytest.mark.parametrize("heavy", [0, 1, 5, 100, 101, 600])
+def test_one_heavy_row_silences_no_series(probability: float, passed: bool, heavy: int) -> None:
+    engine = Engine([rule()])
+    rows = verdicts([0.95] * 100 + [0.3] * 400 + [0.95] * 600 + [0.3] * 400, seed=14)
+    rows[heavy] = replace(
+        rows[heavy],
+        outcome=Outcome.PASSED if passed else Outcome.FAILED,
+        score=float(passed),
+        inclusion_probability=probability,
+    )
+    events = engine.fold(rows)
+    fired = [event.at for event in events if event.kind == "firing"]
+    assert any(minute(100) < at < minute(300) for at in fired)
+    assert any(minute(1100) < at < minute(1300) for at in fired)
+    assert only_state(engine) == "firing"
+    (status,) = engine.status()
+    assert status.n_eff > 500
+    json.dumps([event.evidence for event in events], allow_nan=False)
+
+
+def test_sums_written_before_effective_samples_had_their_own_weights_are_read() -> None:
+    older = Sums.from_state([40, 30, 80.0, 160.0, 60.0, 120.0])
+    assert older.n_eff == 40
+    assert Sums.from_state(list(older)) == older
+    assert older.plus(passed=True, weight=2.0, trimmed=1.0).n_eff_since(older) == 1

@@ -149,5 +149,5 @@ def place_to_state(place: Place) -> list[Any]:
 
 def place_from_state(state: list[Any]) -> Place:
     """The place that `place_to_state` wrote."""
-    at, n, passed, *sums = state
-    return Place(datetime.fromisoformat(at), Sums(int(n), int(passed), *(float(value) for value in sums)))
+    at, *sums = state
+    return Place(datetime.fromisoformat(at), Sums.from_state(sums))

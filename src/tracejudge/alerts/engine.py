@@ -39,6 +39,7 @@ class SeriesStatus:
     n_eff: float
     invalid_share: float | None  # of the judge's recent rows; None when there are fewer than 20
     too_late: int  # rows more than 48 h behind the watermark: not folded
+    unusable: int  # rows sampled with a probability that is none, or below 1e-7: not folded
     heuristic: bool
     last_judged_at: datetime | None
     alert_event_id: str | None  # of the open alert
@@ -263,6 +264,7 @@ class Engine:
             n_eff=series.sums.n_eff,
             invalid_share=health.share.value if health is not None else None,
             too_late=series.too_late,
+            unusable=series.unusable,
             heuristic=series.heuristic,
             last_judged_at=last,
             alert_event_id=series.alert.event_id if series.alert is not None else None,

@@ -32,6 +32,10 @@ LONGEST_STEP_H: Final = 24.0
 TOO_LATE: Final = timedelta(hours=48)
 """A row further than this behind the watermark belongs to the past: not folded, only counted."""
 
+SMALLEST_PROBABILITY: Final = 1e-7
+"""A row sampled with less (or with no probability at all) is no observation: the square of its weight would swallow
+those of ordinary rows in a double, or be infinite, and silence the series for good. Not folded, only counted."""
+
 _FAILURES_KEPT: Final = 32
 
 
@@ -77,6 +81,7 @@ class Series:
         self.origin = Sums()  # the rows before it belong to an earlier incident
         self.failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
         self.too_late = 0
+        self.unusable = 0
         self.heuristic = False
         self.events = 0  # so far: numbers them
         self.silent = False  # the no_data event of its family was raised on this series
@@ -101,11 +106,15 @@ class Series:
         if self.watermark.at is not None and self.watermark.at - score.event_time > TOO_LATE:
             self.too_late += 1
             return None
+        if not SMALLEST_PROBABILITY <= score.inclusion_probability <= 1.0:  # nan, too
+            self.unusable += 1
+            mind.pass_time(hours)
+            return None
         passed = score.outcome.value == "passed"
         weight = score.weight
         scaled = self.scale.next(weight)
         mind.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=Place(at, self.sums))
-        self.sums = self.sums.plus(passed=passed, weight=weight)
+        self.sums = self.sums.plus(passed=passed, weight=weight, trimmed=scaled.trimmed)
         if not passed:
             self.failures.append(Failure(at, score.score if score.score is not None else 0.0, score.trace_id))
         if self.alert is not None:
@@ -137,9 +146,7 @@ class Series:
         start = alert.recovery.start
         if start is None or not alert.recovery.recovered:
             return False
-        good = self.sums.since(start.before)
-        n_eff = good.sum_w * good.sum_w / good.sum_w2 if good.sum_w2 > 0 else 0.0
-        return n_eff >= self.rule.min_effective_samples
+        return self.sums.n_eff_since(start.before) >= self.rule.min_effective_samples
 
     def close(self) -> None:
         """Ends the open alert: the evidence starts at nothing, and the rows so far belong to the past."""
@@ -183,6 +190,7 @@ class Series:
             "origin": list(self.origin),
             "failures": [[failure.at.isoformat(), failure.score, failure.trace_id] for failure in self.failures],
             "too_late": self.too_late,
+            "unusable": self.unusable,
             "heuristic": self.heuristic,
             "events": self.events,
             "silent": self.silent,
@@ -206,12 +214,13 @@ class Series:
         series.scale = WeightScale.from_state(state["scale"])
         series.watermark = Watermark(_instant(state["watermark"]))
         series.last_judged_at = _instant(state["last_judged_at"])
-        series.sums = _sums(state["sums"])
-        series.origin = _sums(state["origin"])
+        series.sums = Sums.from_state(state["sums"])
+        series.origin = Sums.from_state(state["origin"])
         series.failures.extend(
             Failure(datetime.fromisoformat(at), score, ident) for at, score, ident in state["failures"]
         )
         series.too_late = state["too_late"]
+        series.unusable = state.get("unusable", 0)  # older snapshots have none
         series.heuristic = state["heuristic"]
         series.events = state["events"]
         series.silent = state["silent"]
@@ -240,8 +249,3 @@ def _text(at: datetime | None) -> str | None:
 
 def _instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text is not None else None
-
-
-def _sums(values: list[Any]) -> Sums:
-    n, passed, *sums = values
-    return Sums(int(n), int(passed), *(float(value) for value in sums))

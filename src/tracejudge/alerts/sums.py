@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -9,7 +10,11 @@ from tracejudge.scores import Bucket
 
 
 class Sums(NamedTuple):
-    """Of settled rows, with w = 1 / inclusion probability, x = 1 for passed: counts and sums of w, w^2, wx, w^2 x."""
+    """Of settled rows, with w = 1 / inclusion probability, x = 1 for passed: counts and sums of w, w^2, wx, w^2 x.
+
+    t is w in units of the weights before it, and trimmed where it is far above them (`weights.py`): effective samples
+    are counted by it, so that one heavy row does not make all others count for nothing. Rates are never trimmed.
+    """
 
     n: int = 0
     passed: int = 0
@@ -17,15 +22,23 @@ class Sums(NamedTuple):
     w2: float = 0.0
     wx: float = 0.0
     w2x: float = 0.0
+    t: float = 0.0
+    t2: float = 0.0
 
-    def plus(self, *, passed: bool, weight: float) -> Sums:
+    def plus(self, *, passed: bool, weight: float, trimmed: float | None = None) -> Sums:
         """These and one row more."""
         square = weight * weight
-        if passed:
-            return Sums(
-                self.n + 1, self.passed + 1, self.w + weight, self.w2 + square, self.wx + weight, self.w2x + square
-            )
-        return Sums(self.n + 1, self.passed, self.w + weight, self.w2 + square, self.wx, self.w2x)
+        counted = weight if trimmed is None else trimmed
+        return Sums(
+            self.n + 1,
+            self.passed + passed,
+            self.w + weight,
+            self.w2 + square,
+            self.wx + (weight if passed else 0.0),
+            self.w2x + (square if passed else 0.0),
+            self.t + counted,
+            self.t2 + counted * counted,
+        )
 
     def since(self, earlier: Sums) -> Bucket:
         """The rows after `earlier`, which must be a prefix of these."""
@@ -43,8 +56,21 @@ class Sums(NamedTuple):
 
     @property
     def n_eff(self) -> float:
-        """Kish's effective sample size, (sum w)^2 / sum w^2."""
-        return self.w * self.w / self.w2 if self.w2 > 0 else 0.0
+        """Kish's effective sample size, (sum t)^2 / sum t^2."""
+        return self.n_eff_since(Sums())
+
+    def n_eff_since(self, earlier: Sums) -> float:
+        """The effective sample size of the rows after `earlier`, which must be a prefix of these."""
+        total, squares = self.t - earlier.t, self.t2 - earlier.t2
+        return total * total / squares if self.n > earlier.n and squares > 0 else 0.0
+
+    @classmethod
+    def from_state(cls, values: Sequence[float]) -> Sums:
+        """Sums that were written as a list. Older ones have six numbers: each of their rows counts as one sample."""
+        n, passed, *sums = values
+        if len(sums) == 4:
+            sums += [n, n]
+        return cls(int(n), int(passed), *(float(value) for value in sums))
 
 
 class Place(NamedTuple):

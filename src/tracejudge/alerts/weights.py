@@ -10,12 +10,24 @@ MEMORY: Final = 1000
 change of the sampling policy, which would otherwise leave the detector timid or reckless for as long as the past lasts.
 """
 
+TRIM: Final = 20.0
+"""Times the mean: a heavier row is remembered, and counted, as one of so much. It bounds what one row does to the
+scale, and touches no policy whose heaviest rows are more than a twentieth of all. The bets stay fixed before the row:
+only their size depends on what is remembered, never their fairness."""
+
+_FIRST: Final = 20  # rows in which the mean may itself be due to a heavy one
+
 
 class Scaled(NamedTuple):
     """A weight of mean about 1, and the design effect E[w^2] / E[w]^2 of the weights so far."""
 
     weight: float
     deff: float
+
+    @property
+    def trimmed(self) -> float:
+        """The weight, or TRIM where it is heavier."""
+        return min(self.weight, TRIM)
 
 
 class WeightScale:
@@ -37,9 +49,13 @@ class WeightScale:
         """Scales the next row's 1/pi, then remembers it."""
         mean, square = self._mean, self._mean_square
         scaled = Scaled(weight / mean, max(1.0, square / (mean * mean))) if self._rows else Scaled(1.0, 1.0)
+        kept = min(weight, TRIM * mean) if self._rows else weight
+        if self._rows < _FIRST and mean > TRIM * weight:
+            mean = TRIM * weight
+            square = mean * mean
         self._rows = min(self._rows + 1, MEMORY)
-        self._mean = mean + (weight - mean) / self._rows
-        self._mean_square = square + (weight * weight - square) / self._rows
+        self._mean = mean + (kept - mean) / self._rows
+        self._mean_square = square + (kept * kept - square) / self._rows
         return scaled
 
     def to_state(self) -> dict[str, Any]:
