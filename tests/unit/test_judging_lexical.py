@@ -10,6 +10,7 @@ from llama_index.core.evaluation import BatchEvalRunner
 from tracejudge.judging.evaluators.lexical import LexicalEvaluator, explain, probability
 from tracejudge.judging.judgement import Judgement
 from tracejudge.scores import Decision
+from tracejudge.signals import lexical as lexical_words
 from tracejudge.signals.lexical import (
     can_split,
     lexical_overlap,
@@ -226,3 +227,14 @@ def test_the_explanation_is_bounded() -> None:
     found = match("word " * 5000, [PASSAGE])
     assert found is not None
     assert len(explain(found)) <= 2_000
+
+
+def test_long_tokens_are_not_kept_in_the_cache() -> None:
+    def kept() -> int:
+        return lexical_words._cached_stem.cache_info().currsize
+
+    assert lexical_words.lexical_overlap("The limit is 10 users", ["a limit of 10 users"]) == 1.0
+    before = kept()
+    long = "1" + ".1234567890" * 9
+    assert lexical_words.lexical_overlap(long, [long]) == 1.0
+    assert kept() == before

@@ -17,7 +17,7 @@ from typing import Final
 from tracejudge.signals.stop_words import NUMBER_WORDS, STOP_WORDS
 
 # A number with its inner points and commas, or a run of letters and digits with at most one apostrophe inside. Lengths
-# are bounded because stems are cached: a word of a megabyte must not stay in memory.
+# are bounded so that a word of a megabyte becomes no row and no dictionary key.
 _TOKEN: Final = re.compile(r"\d{1,40}(?:[.,]\d{1,40}){1,10}|[^\W_]{1,64}(?:['’][^\W\d_]{1,64})?")
 _NUMBER: Final = re.compile(r"\d[\d.,]*\Z")
 # Neither alternative begins with a repetition, else a long run of blanks would cost its square.
@@ -158,10 +158,19 @@ def stem(word: str) -> str:
     return word[:-1] + "i" if word.endswith("y") and len(word) > 3 else word
 
 
-@lru_cache(maxsize=65_536)
+_LONGEST_CACHED: Final = 64  # numbers and words with an apostrophe can be longer; a cache full of those is heavy
+
+
 def _content_stem(token: str) -> str:
     """The stem of a content word, "" for a stop word."""
+    return _cached_stem(token) if len(token) <= _LONGEST_CACHED else _stem_unless_stop_word(token)
+
+
+def _stem_unless_stop_word(token: str) -> str:
     return "" if token.lower().replace("’", "'") in STOP_WORDS else stem(token)
+
+
+_cached_stem: Final = lru_cache(maxsize=65_536)(_stem_unless_stop_word)
 
 
 def _plain_number(text: str) -> str:
