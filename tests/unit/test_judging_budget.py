@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from tests.support.panels import YES, lexical_spec, llm_spec, make_panel, make_task, make_tasks
-from tracejudge.errors import StoreUnavailable
+from tests.support.panels import YES, Sleeps, lexical_spec, llm_spec, make_panel, make_task, make_tasks
+from tracejudge.errors import StoreError, StoreUnavailable
 from tracejudge.judging import RunCaps
+from tracejudge.judging.budget import Budget, RunBudget
 from tracejudge.judging.client import Completion
-from tracejudge.judging.failures import CallError
-from tracejudge.scores import Decision, Spend
+from tracejudge.judging.failures import CallError, MalformedReply, OverBudget
+from tracejudge.scores import Decision, Outcome, Spend
 from tracejudge.testing import ManualClock
 from tracejudge.testing.judges import HANG, ScriptedJudge
 
@@ -26,11 +28,12 @@ class Ledger:
     def __init__(self, spent: Spend = Spend(0, 0.0)) -> None:  # noqa: B008 - an immutable value
         self.value = spent
         self.asked: list[tuple[str, datetime]] = []
-        self.down = False
+        self.down = 0  # how often it is away when asked
 
     def spent(self, judge_name: str, since: datetime) -> Spend:
         self.asked.append((judge_name, since))
         if self.down:
+            self.down -= 1
             raise StoreUnavailable("down")
         return self.value
 
@@ -126,7 +129,7 @@ async def test_a_run_s_money_is_capped() -> None:
 
 async def test_when_the_store_cannot_say_what_was_spent_nothing_is_called() -> None:
     ledger, judge = Ledger(), ScriptedJudge(YES)
-    ledger.down = True
+    ledger.down = 1
     panel = make_panel([llm_spec(), lexical_spec()], judge, spend=ledger)
     with pytest.raises(StoreUnavailable):
         await panel.evaluate([make_task(0, "faithful", "lexical")])
@@ -134,16 +137,129 @@ async def test_when_the_store_cannot_say_what_was_spent_nothing_is_called() -> N
     assert len((await panel.evaluate([make_task(0, "lexical")])).scores) == 1
 
 
-async def test_an_hour_that_begins_while_the_store_is_down_leaves_the_trace_undecided() -> None:
-    clock, ledger = ManualClock(datetime(2026, 1, 1, 12, 59, tzinfo=timezone.utc)), Ledger()
+async def test_an_hour_that_begins_while_the_store_is_down_is_waited_for() -> None:
+    clock, ledger, sleeps = ManualClock(datetime(2026, 1, 1, 12, 59, tzinfo=timezone.utc)), Ledger(), Sleeps()
 
-    def script(prompt: str) -> CallError:
+    def script(prompt: str) -> CallError | str:
+        if judge.calls > 1:
+            return YES
         clock.advance(120)
-        ledger.down = True
+        ledger.down = 4
         return CallError("HTTP 503", status=503)
 
     judge = ScriptedJudge(script)
-    result = await make_panel(llm_spec(), judge, clock=clock, spend=ledger).evaluate([make_task(0)])
-    assert judge.calls == 1
+    panel = make_panel(llm_spec(), judge, clock=clock, spend=ledger, sleep=sleeps)
+    result = await panel.evaluate([make_task(0)])
+    assert judge.calls == len(result.calls) == 2
+    assert [row.outcome for row in result.scores] == [Outcome.PASSED]
+    assert result.ledger == ()
+    assert sleeps.waits_s[1:] == [1.0, 2.0, 4.0, 8.0]
+
+
+async def test_waiting_for_the_store_ends_with_a_cancellation() -> None:
+    clock, ledger, waits = ManualClock(datetime(2026, 1, 1, 12, 59, tzinfo=timezone.utc)), Ledger(), asyncio.Event()
+
+    class Noted(Sleeps):
+        async def __call__(self, seconds: float) -> None:
+            waits.set()
+            await asyncio.Event().wait()
+
+    def script(prompt: str) -> str:
+        clock.advance(120)
+        ledger.down = 1_000
+        return YES
+
+    spec = llm_spec(concurrency=1)
+    panel = make_panel(spec, ScriptedJudge(script), clock=clock, spend=ledger, sleep=Noted())
+    running = asyncio.ensure_future(panel.evaluate(make_tasks(range(2))))
+    await waits.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_store_that_refuses_to_say_what_was_spent_leaves_the_trace_undecided() -> None:
+    clock = ManualClock(datetime(2026, 1, 1, 12, 59, tzinfo=timezone.utc))
+
+    class Refusing(Ledger):
+        def spent(self, judge_name: str, since: datetime) -> Spend:
+            if self.asked:
+                raise StoreError("no such table", code=60)
+            return super().spent(judge_name, since)
+
+    def script(prompt: str) -> CallError:
+        clock.advance(120)
+        return CallError("HTTP 503", status=503)
+
+    result = await make_panel(llm_spec(), ScriptedJudge(script), clock=clock, spend=Refusing()).evaluate([make_task(0)])
     assert [(row.decision, row.reason) for row in result.ledger] == [(Decision.UNDECIDED, "spend_unknown")]
-    assert len(result.calls) == 1
+
+
+@pytest.mark.parametrize("of_run", [False, True])
+async def test_money_set_aside_for_calls_in_flight_is_waited_for_and_not_called_spent(of_run: bool) -> None:
+    """Two calls set aside more than the cap together, and cost next to nothing."""
+    judge = ScriptedJudge(Completion(text="YES", input_tokens=10, output_tokens=0))
+    cap: dict[str, Any] = {} if of_run else {"max_calls_per_h": None, "max_usd_per_day": 10.0}
+    spec = llm_spec(max_tokens=5_000, concurrency=8, **cap, **PRICES)
+    panel = make_panel(spec, judge, caps=RunCaps(max_usd=10.0) if of_run else None)
+    await panel.evaluate([make_task(0)])
+    result = await panel.evaluate(make_tasks(range(1, 101)))
+    assert (len(result.scores), len(result.ledger)) == (100, 0)
+    assert judge.calls == 101
+
+
+async def test_a_refusal_names_what_was_spent_and_not_what_is_set_aside() -> None:
+    budget = Budget(
+        llm_spec(max_usd_per_day=10.0, max_calls_per_h=None, **PRICES),
+        source=Ledger(Spend(1, 4.0)),
+        clock=ManualClock(),
+        run=RunBudget(RunCaps()),
+    )
+    hold = await budget.admit(5.0)
+    waiting = asyncio.ensure_future(budget.admit(5.0))
+    with pytest.raises(OverBudget, match=r"4\.0000 of 10 USD spent today; this call may cost 7\.0000"):
+        await budget.admit(7.0)
+    assert not waiting.done()
+    budget.settle(hold, usd=0.5)
+    budget.settle(await waiting, usd=5.0)
+    with pytest.raises(OverBudget, match=r"9\.5000 of 10 USD"):
+        await budget.admit(1.0)
+
+
+async def test_a_call_across_midnight_is_paid_in_the_day_it_was_admitted_in() -> None:
+    clock = ManualClock(datetime(2026, 1, 1, 23, 59, tzinfo=timezone.utc))
+    spec = llm_spec(max_usd_per_day=10.0, max_calls_per_h=None, **PRICES)
+    budget = Budget(spec, source=Ledger(), clock=clock, run=RunBudget(RunCaps()))
+    hold = await budget.admit(9.0)
+    clock.advance(120)
+    today = await budget.admit(9.0)
+    budget.settle(hold, usd=9.0)
+    budget.settle(today, usd=1.0)
+    await budget.admit(9.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "charged"),
+    [
+        (MalformedReply("not a chat completion"), True),
+        (CallError("ServerDisconnectedError: "), True),
+        (ConnectionResetError("reset"), True),
+        (CallError("refused", sent=False), False),
+        (ConnectionRefusedError("refused"), False),
+        (CallError("HTTP 400", status=400), False),
+        (CallError("HTTP 503", status=503), False),
+    ],
+)
+async def test_what_may_have_been_billed_is_charged(error: Exception, charged: bool) -> None:
+    result = await make_panel(llm_spec(max_attempts=1, **PRICES), ScriptedJudge(error)).evaluate([make_task(0)])
+    (call,) = result.calls
+    assert call.cost_usd is not None
+    assert (call.cost_usd > 0.5) is charged
+
+
+async def test_output_without_a_bound_is_set_aside_as_a_long_reply() -> None:
+    judge = ScriptedJudge(YES)
+    fields: dict[str, Any] = {"max_calls_per_h": None, "max_usd_per_day": 4.0, "max_tokens": None}
+    result = await make_panel(llm_spec(**fields, **PRICES), judge).evaluate([make_task(0)])
+    assert judge.calls == 0
+    assert result.ledger[0].reason == "max_usd_per_day"

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
+from llama_index.core.llms.mock import MockLLM
 
-from tests.support.panels import make_panel, make_task, make_tasks
-from tracejudge.errors import SettingsError
-from tracejudge.judging import JudgeSpec
+from tests.support.panels import Sleeps, make_panel, make_task, make_tasks
+from tracejudge.errors import SettingsError, StoreUnavailable
+from tracejudge.judging import JudgeSpec, NothingSpent
 from tracejudge.judging.evaluators.base import FixedPrompts
 from tracejudge.judging.failures import CallError
-from tracejudge.scores import Decision, Outcome
-from tracejudge.testing import make_trace
+from tracejudge.judging.registry import make_completer
+from tracejudge.scores import Decision, Outcome, Spend
+from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.judges import HANG, ScriptedJudge
 
 HERE = __name__
@@ -149,6 +152,48 @@ async def test_each_evaluation_of_a_capped_own_class_counts_as_a_call() -> None:
     assert {row.decision for row in result.ledger} == {Decision.OVER_BUDGET}
 
 
+async def test_what_an_own_class_calls_by_itself_is_counted_and_of_unknown_cost() -> None:
+    priced = spec(usd_per_million_input_tokens=1.0, usd_per_million_output_tokens=1.0)
+    result = await make_panel(priced).evaluate([make_task(0, "own")])
+    assert [call.cost_usd for call in result.calls] == [None]
+    assert result.scores[0].usage.cost_usd is None
+    free = await make_panel(spec(calls_model=False)).evaluate([make_task(0, "own")])
+    assert free.calls == ()
+    assert free.scores[0].usage.cost_usd == 0.0
+
+
+async def test_a_store_that_is_away_is_no_timeout_of_an_own_class() -> None:
+    clock = ManualClock(datetime(2026, 1, 1, 12, 59, tzinfo=timezone.utc))
+
+    class Away(NothingSpent):
+        asked = 0
+
+        def spent(self, judge_name: str, since: datetime) -> Spend:
+            self.asked += 1
+            if 1 < self.asked < 4:
+                raise StoreUnavailable("down")
+            return super().spent(judge_name, since)
+
+    class StuckOnce(Sleeps):
+        async def __call__(self, seconds: float) -> None:
+            await super().__call__(seconds)
+            if len(self.waits_s) == 1:
+                await asyncio.Event().wait()
+
+    def script(prompt: str) -> str:
+        if judge.calls == 1:
+            clock.advance(120)
+        return "the same"
+
+    judge, sleeps = ScriptedJudge(script), StuckOnce()
+    values = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_calls_per_h": 9, "timeout_s": 0.05}
+    asking = JudgeSpec.model_validate({"name": "own", "kind": f"{HERE}:Asking", "max_attempts": 1, **values})
+    panel = make_panel(asking, judge, clock=clock, spend=Away(), sleep=sleeps)
+    (row,) = (await panel.evaluate([make_task(0, "own")])).scores
+    assert row.outcome is Outcome.PASSED
+    assert len(sleeps.waits_s) == 2
+
+
 async def test_every_call_of_an_own_class_to_the_judge_s_model_is_recorded_and_capped() -> None:
     asking = JudgeSpec.model_validate(
         {
@@ -242,6 +287,19 @@ async def test_stock_correctness_without_a_reference_is_not_applicable() -> None
     result = await make_panel(stock("CorrectnessEvaluator"), judge).evaluate([make_task(0, "stock")])
     assert [(row.decision, row.reason) for row in result.ledger] == [(Decision.NOT_APPLICABLE, "no_reference")]
     assert judge.calls == 0
+
+
+class Picky(MockLLM):
+    """Takes no text for a key."""
+
+    api_key: int = 0
+
+
+def test_what_a_class_says_of_its_options_is_shown_without_their_values() -> None:
+    fields = {"name": "f", "kind": "faithfulness", "llm": f"{HERE}:Picky", "api_key_env": "KEY"}
+    with pytest.raises(SettingsError, match="api_key") as caught:
+        make_completer(JudgeSpec.model_validate(fields), environ={"KEY": "hunter2"})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_options_a_class_does_not_take_are_a_fault_of_the_settings() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
 import pytest
 
 from tests.support.panels import YES, Sleeps, llm_spec, make_panel, make_task, make_tasks
 from tracejudge.judging.circuit import FIRST_PAUSE_S
+from tracejudge.judging.client import Completion, Message
 from tracejudge.judging.failures import CallError, MalformedReply, diagnose, retry_after_s, scrub
 from tracejudge.judging.guard import LONGEST_WAIT_S
 from tracejudge.judging.meter import within
@@ -264,6 +265,42 @@ async def test_back_off_holds_no_slot_of_the_limiter() -> None:
     assert other.scores[0].outcome is Outcome.PASSED
     go_on.set()
     assert (await backing_off).scores[0].reason == "rate_limited"
+
+
+async def test_those_who_wait_for_an_unproven_judge_hold_no_slot_of_the_others() -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    class Slow(ScriptedJudge):
+        async def complete(self, messages: Sequence[Message]) -> Completion:
+            asked.set()
+            await answer.wait()
+            return await super().complete(messages)
+
+    judges = {"slow": Slow(YES), "quick": ScriptedJudge(YES)}
+    specs = [llm_spec("slow", concurrency=8), llm_spec("quick", concurrency=8)]
+    panel = make_panel(specs, lambda spec: judges[spec.name])
+    slow = asyncio.ensure_future(panel.evaluate(make_tasks(range(30), "slow")))
+    await asked.wait()
+    assert len((await panel.evaluate(make_tasks(range(30), "quick"))).scores) == 30
+    assert not slow.done()
+    answer.set()
+    assert len((await slow).scores) == 30
+
+
+async def test_those_who_wait_for_a_slot_do_not_call_a_judge_that_is_gone_meanwhile() -> None:
+    judge = ScriptedJudge([YES, BAD_KEY])
+    panel = make_panel(llm_spec(concurrency=3), judge)
+    await panel.evaluate([make_task(0)])
+    result = await panel.evaluate(make_tasks(range(1, 50)))
+    assert judge.calls <= 4
+    assert len(result.ledger) == 49
+
+
+async def test_names_in_a_log_stay_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    panel = make_panel(llm_spec(), ScriptedJudge(YES))
+    await panel.evaluate([make_task(make_trace(0, app="shop\nCRITICAL forged", model="judge"))])
+    assert "same model" in caplog.text
+    assert "\nCRITICAL" not in caplog.text
 
 
 async def test_a_proven_judge_uses_its_whole_concurrency_and_no_more() -> None:

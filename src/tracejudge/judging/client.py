@@ -81,7 +81,8 @@ class OpenAICompatible:
                 raw = await _read(response)
                 status, after = response.status, response.headers.get("Retry-After")
         except (aiohttp.ClientError, OSError) as error:
-            raise CallError(scrub(f"{type(error).__name__}: {error}", secret=self._api_key)) from None
+            sent = not isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
+            raise CallError(scrub(f"{type(error).__name__}: {error}", secret=self._api_key), sent=sent) from None
         if status != 200:
             raise self._error(status, raw, after)
         return self._completion(raw, messages)

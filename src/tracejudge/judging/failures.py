@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -22,10 +23,14 @@ Meaning = Literal["retry", "invalid", "gone"]
 
 
 class CallError(TraceJudgeError):
-    """One call to a judge's model failed. `status` is the HTTP status, 0 where there was no answer."""
+    """One call to a judge's model failed. `status` is the HTTP status, 0 where there was no answer; `sent` is False
+    where not even a connection came about."""
 
-    def __init__(self, message: str, *, status: int = 0, code: str = "", retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int = 0, code: str = "", retry_after_s: float | None = None, sent: bool = True
+    ) -> None:
         super().__init__(message)
+        self.sent = sent
         self.status = status
         self.code = code
         self.retry_after_s = retry_after_s
@@ -48,7 +53,7 @@ class OverBudget(TraceJudgeError):
 
 
 class SpendUnknown(TraceJudgeError):
-    """The store could not say what was spent: the call was not made, since money comes first."""
+    """The store refuses to say what was spent: the call was not made, since money comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +119,29 @@ def diagnose(error: BaseException) -> Diagnosis:
         return Diagnosis(meaning="retry", status="connection", detail=detail)
     # Whatever a judge raises by itself it will most likely raise again on the same trace.
     return Diagnosis(meaning="invalid", status="error", detail=detail)
+
+
+_NEVER_SENT: Final = frozenset({"ConnectError", "ConnectTimeout", "EndpointConnectionError", "ConnectTimeoutError"})
+"""Names that httpx and botocore give to a connection that did not come about."""
+
+
+def billed_nothing(error: BaseException) -> bool:
+    """True where the endpoint answered with an error, or was never reached; any other call may have been billed."""
+    if isinstance(error, CallTimeout):
+        return False
+    if _facts(error)[0] >= 400:
+        return True
+    cause: BaseException | None = error
+    # Libraries wrap the error of the one below them; the chain is bounded, since it can be made to bite its tail.
+    for _ in range(8):
+        if cause is None:
+            return False
+        if isinstance(cause, (ConnectionRefusedError, socket.gaierror)) or type(cause).__name__ in _NEVER_SENT:
+            return True
+        if isinstance(cause, CallError) and not cause.sent:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def describe(error: BaseException, *, secret: str = "") -> str:

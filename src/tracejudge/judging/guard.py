@@ -85,27 +85,37 @@ class Guard:
         return jittered if asked is None else asked + jittered
 
     async def _once(self, attempt: Callable[[], Awaitable[T]]) -> T | Failure:
-        async with self._limiter.slot(), self._circuit.passage() as gone:
+        # The circuit comes first: whoever waits for an unproven judge to answer holds no slot that others could use.
+        async with self._circuit.passage() as gone:
             if gone is not None:
                 return _undecided(gone)
-            try:
-                value = await attempt()
-            except OverBudget as error:
-                return Failure(outcome=Decision.OVER_BUDGET, code=error.cap, detail=str(error))
-            except SpendUnknown as error:
-                return Failure(outcome=Decision.UNDECIDED, code="spend_unknown", detail=scrub(str(error)))
-            except Exception as error:
-                # wait and repeat, then lose the whole batch. CancelledError is no Exception and passes.
-                diagnosis = diagnose(error)
-                if diagnosis.meaning == "gone":
-                    found = JudgeGone(self._spec.name, diagnosis.gone_kind, diagnosis.detail)
-                    self._circuit.found_gone(found)
+            tried = self._circuit.gone  # not None for the one call that finds out whether the judge is back
+            async with self._limiter.slot():
+                found = self._circuit.gone
+                if found is not None and found is not tried:
                     return _undecided(found)
-                if diagnosis.meaning == "invalid":
-                    self._circuit.answered()
-                raise _FailedAttempt(diagnosis) from error
-            self._circuit.answered()
-            return value
+                return await self._attempt(attempt)
+
+    async def _attempt(self, attempt: Callable[[], Awaitable[T]]) -> T | Failure:
+        try:
+            value = await attempt()
+        except OverBudget as error:
+            return Failure(outcome=Decision.OVER_BUDGET, code=error.cap, detail=str(error))
+        except SpendUnknown as error:
+            return Failure(outcome=Decision.UNDECIDED, code="spend_unknown", detail=scrub(str(error)))
+        except Exception as error:
+            # A judge raises what its library does, and BatchEvalRunner would wait and repeat, then lose the whole
+            # batch. CancelledError is no Exception and passes.
+            diagnosis = diagnose(error)
+            if diagnosis.meaning == "gone":
+                found = JudgeGone(self._spec.name, diagnosis.gone_kind, diagnosis.detail)
+                self._circuit.found_gone(found)
+                return _undecided(found)
+            if diagnosis.meaning == "invalid":
+                self._circuit.answered()
+            raise _FailedAttempt(diagnosis) from error
+        self._circuit.answered()
+        return value
 
 
 def _undecided(gone: JudgeGone) -> Failure:

@@ -1,8 +1,10 @@
-"""One value per event loop, made on first use there: semaphores, sessions and runners belong to one loop."""
+"""What spans event loops: a value of its own for each loop (semaphores, sessions and runners belong to one), and a wait
+that ends whichever loop the news come from."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -38,3 +40,30 @@ class PerLoop(Generic[T]):
         """Removes and returns the running loop's value, None where there is none."""
         with self._lock:
             return self._values.pop(asyncio.get_running_loop(), None)
+
+
+class Turnstile:
+    """Lets everybody through who waits at the moment it is opened."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def wait(self) -> None:
+        """Until the next `open`, by whichever loop."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
+
+    def open(self) -> None:
+        for future in tuple(self._waiting):
+            # A loop that was closed has nobody left who waits.
+            with contextlib.suppress(RuntimeError):
+                future.get_loop().call_soon_threadsafe(_let_through, future)
+
+
+def _let_through(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

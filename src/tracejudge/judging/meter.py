@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from tracejudge.clock import Clock
 from tracejudge.judging.budget import Budget
 from tracejudge.judging.cost import call_cost_usd
-from tracejudge.judging.failures import CallError, CallTimeout, diagnose
+from tracejudge.judging.failures import CallError, CallTimeout, billed_nothing, diagnose
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge_sdk.trace import new_trace_id
 
@@ -56,35 +56,47 @@ class Meter:
         self._budget = budget
         self._clock = clock
 
+    @property
+    def ready(self) -> bool:
+        """False while a call would have to wait for the store to say what was spent."""
+        return self._budget.known
+
+    async def wait_until_ready(self) -> None:
+        """Waits while the store is away. Raises SpendUnknown where it refuses."""
+        await self._budget.ready()
+
     async def call(
         self,
         make: Callable[[], Awaitable[T]],
         *,
         input_tokens: int,
         timeout_s: float,
-        counted: Callable[[T], Counted],
+        counted: Callable[[T], Counted] | None,
     ) -> T:
         """The value of `make()`. `input_tokens` is an estimate, to be replaced by what the reply says.
 
-        Raises OverBudget or SpendUnknown without calling, CallTimeout, or what `make` raises.
+        `counted` None is for calls whose tokens nobody sees: their cost is unknown, which is not zero. Raises
+        OverBudget or SpendUnknown without calling, CallTimeout, or what `make` raises.
         """
-        most = self._cost(input_tokens, self._spec.max_tokens or 0)
-        await self._budget.admit(most or 0.0)
+        most = self._cost(input_tokens, self._spec.most_reply_tokens) if counted is not None else None
+        hold = await self._budget.admit(most or 0.0)
         started_at, start = self._clock.now(), self._clock.monotonic()
         cost, status, tally = most, "cancelled", Counted()
         try:
             value = await within(make(), timeout_s)
-            tally, status = counted(value), "ok"
-            cost = self._cost(tally.input_tokens, tally.output_tokens)
+            status = "ok"
+            if counted is not None:
+                tally = counted(value)
+                cost = self._cost(tally.input_tokens, tally.output_tokens)
             return value
-        except Exception as error:
+        except Exception as error:  # whatever a judge's library raises: it is recorded and goes on its way
             status = diagnose(error).status
-            # An endpoint that answers with an error bills nothing; one that was left waiting may well do.
-            if not isinstance(error, CallTimeout):
+            # All else may have been billed: a call left waiting, a reply broken off or not to be read.
+            if counted is not None and billed_nothing(error):
                 cost = self._cost(0, 0)
             raise
         finally:
-            self._budget.settle(reserved_usd=most or 0.0, usd=cost or 0.0)
+            self._budget.settle(hold, usd=cost or 0.0)
             log = call_log.get()
             if log is not None:
                 log.append(

@@ -79,8 +79,10 @@ class Panel:
         """Judges each task by the judges it names; every (task, judge) ends in exactly one of scores or ledger.
 
         Rows come in the order of judges, then tasks; within a batch `judged_at` grows with event time. Raises
-        ValueError when a task names a judge that is not here or gives it no inclusion probability, and what the
-        SpendSource raises when the hour's or day's spending cannot be read before the first call.
+        ValueError when a task names a judge that is not here or gives it no inclusion probability. Before anything is
+        judged it may raise what the SpendSource raises when the hour's or day's spending cannot be read, above all
+        ServiceUnavailable while the store is away: nothing was spent then, and the whole batch may be handed in again.
+        Once judging has begun, a store that is away at the turn of an hour is waited for.
         """
         self._runners.take_stale()
         wanted = {name: [task for task in tasks if name in task.judge_names] for name in self._judges}
@@ -160,7 +162,7 @@ class Panel:
         if same_model(spec, trace) and (spec.name, trace.app) not in self._warned:
             self._warned.add((spec.name, trace.app))
             _LOG.warning(
-                "judge %s and app %s use the same model %s: models rate their own answers too well; judge with another",
+                "judge %r and app %r use the same model %r: models rate their own answers too well; judge with another",
                 spec.name,
                 trace.app,
                 trace.model,

@@ -13,6 +13,7 @@ from typing import Any, Final
 from llama_index.core.evaluation.base import BaseEvaluator
 from llama_index.core.llms.llm import LLM
 from llama_index.core.prompts.base import PromptTemplate
+from pydantic import ValidationError
 
 from tracejudge.clock import Clock, SystemClock
 from tracejudge.errors import SettingsError
@@ -23,6 +24,7 @@ from tracejudge.judging.evaluators.external import ExternalEvaluator
 from tracejudge.judging.evaluators.faithfulness import FaithfulnessEvaluator
 from tracejudge.judging.evaluators.guarded import GuardedEvaluator
 from tracejudge.judging.evaluators.lexical import LexicalEvaluator
+from tracejudge.judging.failures import scrub
 from tracejudge.judging.guard import Guard
 from tracejudge.judging.limiter import limiters
 from tracejudge.judging.llama import LlamaIndexLLM, MeteredLLM
@@ -73,7 +75,7 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
         if spec.name in judges:
             faults.append(f"judge {spec.name!r}: the name is used twice; names key scores, so give each judge its own")
             continue
-        budget = Budget(spec, source=around.spend, clock=around.clock, run=run)
+        budget = Budget(spec, source=around.spend, clock=around.clock, run=run, sleep=around.sleep)
         meter = Meter(spec, budget=budget, clock=around.clock)
         guard = Guard(
             spec,
@@ -135,10 +137,10 @@ def make_completer(spec: JudgeSpec, *, environ: Mapping[str, str]) -> Completer:
     llm_class = load_class(spec.llm, LLM, judge=spec.name, key="llm")
     try:
         return LlamaIndexLLM(spec, llm_class, api_key=api_key)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the class is anybody's: whatever it raises, its options are at fault
         raise SettingsError(
-            [f"judge {spec.name!r}: llm: {spec.llm} does not take these llm_options: {error}"]
-        ) from error
+            [f"judge {spec.name!r}: llm: {spec.llm} does not take these llm_options: {_told(error, secret=api_key)}"]
+        ) from None
 
 
 def _evaluator(spec: JudgeSpec, model: JudgeModel | None, *, guard: Guard, meter: Meter, capped: bool) -> BaseEvaluator:
@@ -160,11 +162,19 @@ def _evaluator(spec: JudgeSpec, model: JudgeModel | None, *, guard: Guard, meter
         options["llm"] = MeteredLLM(spec, model.ask_once)
     try:
         inner = evaluator_class(**options)
-    except Exception as error:
-        raise SettingsError([f"judge {spec.name!r}: {spec.kind} does not take these options: {error}"]) from error
-    return ExternalEvaluator(
-        inner, spec=spec, guard=guard, meter=meter, model_is_metered=model is not None or not capped
-    )
+    except Exception as error:  # noqa: BLE001 - the class is anybody's: whatever it raises, its options are at fault
+        told = _told(error)
+        raise SettingsError([f"judge {spec.name!r}: {spec.kind} does not take these options: {told}"]) from None
+    counts_attempts = model is None and (spec.calls_model or capped)
+    return ExternalEvaluator(inner, spec=spec, guard=guard, meter=meter, counts_attempts=counts_attempts)
+
+
+def _told(error: Exception, *, secret: str | None = None) -> str:
+    """What `error` says, without the values it was given: pydantic repeats them, the key among them."""
+    if isinstance(error, ValidationError):
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults)
+    return scrub(str(error), secret=secret or "")
 
 
 def load_class(path: str, base: type[Any], *, judge: str, key: str) -> type[Any]:

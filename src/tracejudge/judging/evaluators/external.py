@@ -10,10 +10,11 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
 
 from tracejudge.judging.evaluators.base import FixedPrompts
+from tracejudge.judging.failures import CallTimeout
 from tracejudge.judging.guard import Failure, Guard
 from tracejudge.judging.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement, failed_call, invalid
 from tracejudge.judging.kinds import STOCK_YES_NO
-from tracejudge.judging.meter import Counted, Meter, within
+from tracejudge.judging.meter import Meter, within
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.verdict import Unreadable, parse_verdict
 from tracejudge.scores import InvalidReason
@@ -22,18 +23,18 @@ from tracejudge.scores import InvalidReason
 class ExternalEvaluator(FixedPrompts, BaseEvaluator):
     """One evaluation of `inner` is one attempt: it holds a slot, and `timeout_s` bounds it as a whole.
 
-    Its calls are metered one by one where it uses the model we hand it; else, where a cap is set, each attempt counts
-    as one call.
+    Its calls are metered one by one where it uses the model we hand it; else each attempt counts as one call of
+    unknown cost, unless the spec says that it calls no model and sets no cap.
     """
 
     def __init__(
-        self, inner: BaseEvaluator, *, spec: JudgeSpec, guard: Guard, meter: Meter, model_is_metered: bool
+        self, inner: BaseEvaluator, *, spec: JudgeSpec, guard: Guard, meter: Meter, counts_attempts: bool
     ) -> None:
         self._inner = inner
         self._spec = spec
         self._guard = guard
         self._meter = meter
-        self._counts_attempts = not model_is_metered
+        self._counts_attempts = counts_attempts
         self._yes_no = spec.stock and type(inner).__name__ in STOCK_YES_NO
 
     async def aevaluate(
@@ -59,10 +60,15 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
     async def _attempts(self, evaluate: Any) -> Any:
         async def attempt() -> Any:
             if self._counts_attempts:
-                return await self._meter.call(
-                    evaluate, input_tokens=0, timeout_s=self._spec.timeout_s, counted=lambda _: Counted()
-                )
-            return await within(evaluate(), self._spec.timeout_s)
+                return await self._meter.call(evaluate, input_tokens=0, timeout_s=self._spec.timeout_s, counted=None)
+            while True:
+                await self._meter.wait_until_ready()
+                try:
+                    return await within(evaluate(), self._spec.timeout_s)
+                except CallTimeout:
+                    # Where an hour turned meanwhile, it was the store that was waited for and not the judge.
+                    if self._meter.ready:
+                        raise
 
         return await self._guard.run(attempt)
 

@@ -75,7 +75,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             result = await evaluation
         except Exception as error:  # noqa: BLE001 - BatchEvalRunner would wait 8 s, repeat, and lose the whole batch
             _LOG.error(
-                "judge %s raised %s on trace %s",
+                "judge %r raised %s on trace %r",
                 self._spec.name,
                 type(error).__name__,
                 trace.trace_id if trace is not None else "",
