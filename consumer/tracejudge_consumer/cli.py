@@ -7,6 +7,7 @@ Exit status: 0 done or passed, 1 a quality or check failure, 2 could not decide,
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 import traceback
 from collections.abc import Sequence
@@ -99,6 +100,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def run(args: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
+    # These tell every reconnection in a dozen lines, which our own loggers say in one.
+    for name in ("kafka", "urllib3", "clickhouse_connect"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     try:
         result = cli.main(args=None if args is None else list(args), prog_name="tracejudge", standalone_mode=False)
     except click.exceptions.Exit as exit_request:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+DEFAULT_CONFIG: Final = "tracejudge.toml"
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 
@@ -66,7 +67,7 @@ def config_option(command: _Command) -> _Command:
         "config",
         type=click.Path(dir_okay=False),
         envvar="TRACEJUDGE_CONFIG",
-        default="tracejudge.toml",
+        default=DEFAULT_CONFIG,
         show_default=True,
         help="The settings file.",
     )(command)

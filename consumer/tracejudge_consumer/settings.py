@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -140,6 +141,9 @@ def load_settings(path: str | Path, *, require_caps: bool = True) -> Settings:
                 for name in secrets
             ]
         )
+    unknown = _unknown_variables()
+    if unknown:
+        raise SettingsError([f"environment: {name}: is not a setting; look for a typing error" for name in unknown])
     try:
         settings = Settings(**values)
     except ValidationError as error:
@@ -150,6 +154,22 @@ def load_settings(path: str | Path, *, require_caps: bool = True) -> Settings:
     if faults:
         raise SettingsError([f"{path}: {fault}" for fault in faults])
     return settings
+
+
+def _unknown_variables() -> list[str]:
+    """TRACEJUDGE_* variables that look like a setting of ours and are none: a typing error that would change nothing.
+
+    Nested ones begin with a section of ours. Others may belong to the SDK, or hold a key under a name that a user
+    chose: of these only near misses are told.
+    """
+    ours = {f"TRACEJUDGE_{name.upper()}" for name in Settings.model_fields}
+    unknown = []
+    for name in sorted(name for name in os.environ if name.startswith("TRACEJUDGE_")):
+        head, nested, _ = name.partition("__")
+        near = head not in ours and get_close_matches(head, ours, n=1, cutoff=0.9)
+        if (nested and head not in ours) or near:
+            unknown.append(name)
+    return unknown
 
 
 def faults_of(error: ValidationError) -> list[str]:

@@ -210,7 +210,7 @@ def test_b18_lone_surrogates_become_replacement_characters_everywhere(tmp_path: 
         ('{"trace_id": "t", "app": "a", "query": "cut', "not_json", "not JSON"),
         ("null", "not_an_object", "not an object"),
         ("[1]", "not_an_object", "not an object"),
-        ('{"app": "a", "query": "q"}', "invalid_field", "trace_id"),
+        ('{"trace_id": 7, "app": "a", "query": "q"}', "invalid_field", "trace_id"),
         ('{"trace_id": "t", "app": "a"}', "invalid_field", "query"),
         ('{"trace_id": "t", "app": "a", "query": "q", "latency_ms": NaN}', "not_json", "NaN"),
         ('{"trace_id": "t", "app": "a", "query": "q", "kind": "span"}', "unknown_kind", "span"),
@@ -435,3 +435,14 @@ def test_a_set_that_holds_no_traces_is_broken_line_by_line() -> None:
     lines = list(read_lines(Path(os.environ["TRACEJUDGE_DATA"]) / "pairwise.jsonl.gz"))
     assert len(lines) == 766
     assert all(isinstance(line, BrokenLine) and line.detail.startswith("trace_id") for line in lines)
+
+
+def test_a_line_of_question_answer_and_plain_passages_is_enough(tmp_path: Path) -> None:
+    path = write(tmp_path / "traces.jsonl", {"query": "q", "response": "r", "source_nodes": ["one", {"text": "two"}]})
+    first, second = (list(read_lines(path, app="shop")) for _ in range(2))
+    assert first == second
+    (line,) = first
+    assert isinstance(line, Line)
+    assert [node.text for node in line.trace.source_nodes] == ["one", "two"]
+    assert line.trace.trace_id.startswith("line-")
+    assert line.trace.trace_id.endswith("-1")

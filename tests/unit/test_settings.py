@@ -35,6 +35,21 @@ def test_the_environment_wins_and_reaches_nested_keys(tmp_path: Path, monkeypatc
     assert (settings.consumer.group, settings.consumer.batch_records) == ("blue", 7)
 
 
+@pytest.mark.parametrize("name", ["TRACEJUDGE_CONSUMR__GROUP", "TRACEJUDGE_STOER"])
+def test_a_misspelt_variable_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "blue")
+    with pytest.raises(SettingsError, match=name):
+        load_settings(write(tmp_path, MINIMAL))
+
+
+def test_variables_of_the_sdk_and_of_secrets_are_none_of_our_business(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("APP", "ENVIRONMENT", "VERSION", "QUEUE_PASSWORD", "STORE_PASSWORD", "MAX_QUEUE_BYTES", "JUDGE_KEY"):
+        monkeypatch.setenv(f"TRACEJUDGE_{name}", "x")
+    assert load_settings(write(tmp_path, MINIMAL)).queue.startswith("sqlite:")
+
+
 def test_all_faults_are_said_at_once(tmp_path: Path) -> None:
     path = write(
         tmp_path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tracejudge.alerts.rule import effective_severity
 from tracejudge.judging import estimate
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, money, table, to_json
@@ -54,8 +55,10 @@ def _show(config: str, settings: Settings) -> None:
         )
     columns = [("judge", "left"), ("JudgeId", "left"), ("model", "left"), ("cap", "left"), ("1000 traces", "right")]
     out.print(table("Judges", columns, rows))
+    heuristics = {spec.name for spec in settings.judges if spec.heuristic}
     for rule in settings.rules:
+        severity = effective_severity(rule, heuristic=rule.judge in heuristics)
         out.print(
             f"rule   {rule.name}: {rule.judge} of {rule.environment} not below {100 * rule.minimum:g} %, "
-            f"false alarms {rule.false_alarms}, opens a {rule.severity}"
+            f"false alarms {rule.false_alarms}, opens a {severity}"
         )

@@ -72,9 +72,6 @@ def run_consumer(
 def set_up_logging(settings: Settings) -> None:
     """One line a record on stderr. Only a command does this: libraries leave logging to their hosts."""
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # These tell every reconnection in a dozen lines, which our own loggers say in one.
-    for name in ("kafka", "urllib3", "clickhouse_connect"):
-        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 @contextmanager

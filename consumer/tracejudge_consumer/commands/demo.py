@@ -180,7 +180,7 @@ def _summary(out: Console, store: Store, stream: DemoStream, fired: list[AlertEv
 def _next_steps(out: Console, config: Path, fired: list[AlertEvent]) -> None:
     _heading(out, "Next")
     for line in (
-        f"tracejudge rates  -c {config} --since 3d --step 4h --by category",
+        f"tracejudge rates  -c {config} --since 28h --step 7h --by category",
         f"tracejudge worst  -c {config} --since 3d",
         f"tracejudge ledger -c {config} --since 3d",
         f"tracejudge alerts -c {config}",

@@ -69,7 +69,12 @@ def run_checks(config: str) -> Iterator[Check]:
         settings = load_settings(config)
     except SettingsError as error:
         for fault in error.faults:
-            yield Check(subject="settings", status="FAIL", detail=fault, fix=f"edit {config}")
+            yield Check(
+                subject="settings",
+                status="FAIL",
+                detail=fault,
+                fix=f"edit {config}" if Path(config).exists() else "tracejudge init",
+            )
         return
     yield Check(subject="settings", status="ok", detail=f"{config}: {len(settings.judges)} judges")
     yield from _check_queue(settings)

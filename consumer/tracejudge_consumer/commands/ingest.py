@@ -92,7 +92,7 @@ def command(
             out.print(f"  {report.labels} human labels stored")
         for reason, count in sorted(report.reasons.items()):
             out.print(f"  {count} dead letter{'s' if count != 1 else ''}: {one_line(reason)}")
-    out.print("next: tracejudge consume --until-idle")
+    out.print("next: tracejudge consume --until-idle (or nothing, where `consume` or `up` runs)")
 
 
 def ingest_file(

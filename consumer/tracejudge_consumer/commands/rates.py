@@ -89,6 +89,7 @@ def command(
     with connect_store(load_settings(config)) as store:
         lines = read_rates(store, query)
         cut_off = _over_budget(store, query)
+        judges = [] if lines else store.scores.judge_names(run_id)
     if as_json:
         click.echo(to_json({"query": query, "lines": lines, "over_budget": cut_off}))
         return
@@ -96,6 +97,8 @@ def command(
     if not lines:
         out.print(f"no scores between {instant(since)} and {instant(end)} UTC in this slice: no data, not zero")
         out.print("try a longer --since, another --environment, or `tracejudge ledger` to see where traces went")
+        if judges and judge is not None and judge.partition("@")[0] not in judges:
+            out.print(f"run {ident(run_id)} has scores of {', '.join(map(ident, judges))}; none of {ident(judge)}")
         return
     out.print(rates_table(lines, group_by=group_by, min_effective=min_effective))
     for name, traces in cut_off.items():

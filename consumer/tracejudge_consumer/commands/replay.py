@@ -141,6 +141,8 @@ def _tell(report: ReplayReport, specs: tuple[JudgeSpec, ...], run_id: str, *, as
         out.print(f"run {run_id} by {', '.join(map(judge_label, specs))}: {report.traces} traces")
         out.print(f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid")
         out.print(f"  {report.already_settled} already settled")
+        if report.texts_expired:
+            out.print(f"  {report.texts_expired} passed over: their texts are past their retention")
         for reason, number in report.invalid_reasons.items():
             out.print(f"  {number} invalid: {harmless(reason)}")
         for decision, number in report.decisions.items():
@@ -167,7 +169,7 @@ class _Bar:
         task = self._progress.add_task("judging", total=self._total)
 
         def show(report: ReplayReport) -> None:
-            done = report.passed + report.failed + report.invalid + report.already_settled
+            done = report.texts_expired + report.passed + report.failed + report.invalid + report.already_settled
             self._progress.update(task, completed=done + sum(report.decisions.values()))
 
         return show

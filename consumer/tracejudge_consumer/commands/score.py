@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 
 from tracejudge.clock import SystemClock
 from tracejudge.datasets import BrokenLine, Line, read_lines
-from tracejudge.errors import SettingsError
+from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import (
     Estimate,
     JudgeSpec,
@@ -58,6 +58,7 @@ class _Counts:
     failed: int = 0
     invalid: Counter[str] = field(default_factory=Counter)
     decisions: Counter[tuple[Decision, str]] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)  # one detail for each reason of invalid ones
     calls: int = 0
     cost_usd: float | None = 0.0
 
@@ -93,8 +94,8 @@ Examples:
   tracejudge score answers.jsonl --judge faithfulness --max-usd 1
   tracejudge score answers.jsonl.gz --judge my-judge.toml --max-calls 40 --output verdicts.jsonl
 
-One JSON object a line: query, response, source_nodes. First it says what judging would cost; a judge that calls a
-model needs a cap, here (--max-usd, --max-calls) or in the settings.""",
+One JSON object a line: {"query": "...", "response": "...", "source_nodes": ["passage", ...]}. First it says what
+judging would cost; a judge that calls a model needs a cap, here (--max-usd, --max-calls) or in the settings.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option
@@ -103,7 +104,7 @@ model needs a cap, here (--max-usd, --max-calls) or in the settings.""",
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls in this run.")
 @click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money in this run.")
 @click.option("--app", default="file", show_default=True, help="The app of lines that name none.")
-@click.option("--output", type=click.Path(dir_okay=False), default=None, help="Results as JSONL.  [FILE.scores.jsonl]")
+@click.option("--output", type=click.Path(dir_okay=False), default=None, help="As JSONL.  [default: FILE.scores.jsonl]")
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
 def command(
     file: str,
@@ -132,11 +133,22 @@ def command(
         faults = check_caps(specs, estimates=plan)
         if faults:
             raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
-    target = Path(output) if output else Path(f"{path.name.removesuffix('.gz').removesuffix('.jsonl')}.scores.jsonl")
+    if traces == 0:
+        found = f": {len(broken)} lines cannot be read, the first: {broken[0].detail}" if broken else ""
+        raise NotFound(f"{path}: holds no trace{found}; --help shows what a line needs")
+    target = Path(output) if output else path.with_name(path.name.removesuffix(".gz") + ".scores.jsonl")
+    if target.exists() and target.samefile(path):
+        raise click.BadParameter("is the input itself; name another file", param_hint="--output")
+    try:
+        target.open("w", encoding="utf-8").close()
+    except OSError as error:
+        raise click.BadParameter(f"{target}: {error.strerror}", param_hint="--output") from error
     counts = asyncio.run(
         _run(path, app, specs, RunCaps(max_calls=max_calls, max_usd=max_usd), target, traces=traces, hidden=as_json)
     )
-    status = EXIT_DONE if all(item.reached == traces for item in counts.values()) else EXIT_UNAVAILABLE
+    # Every trace invalid says nothing about the answers and much about the judge.
+    whole = all(item.reached == traces and item.invalid.total() < traces for item in counts.values())
+    status = EXIT_DONE if whole else EXIT_UNAVAILABLE
     if as_json:
         click.echo(to_json({"file": file, "traces": traces, "broken": len(broken), "output": str(target),
                             "judges": {name: _json(item, traces) for name, item in counts.items()}}))  # fmt: skip
@@ -204,6 +216,9 @@ async def _run(
                         None if total.cost_usd is None or call.cost_usd is None else total.cost_usd + call.cost_usd
                     )
                 progress.advance(task, len(batch))
+                for score in result.scores:
+                    if score.outcome is Outcome.INVALID and score.reason not in counts[score.judge_name].examples:
+                        counts[score.judge_name].examples[score.reason] = score.feedback or score.raw_reply
                 for error in result.gone:
                     click.echo(f"error: {error}", err=True)
                 if result.gone:
@@ -283,7 +298,8 @@ def _tell(
     out.print(table(f"{traces} traces", columns, rows))
     for name, item in counts.items():
         for reason, number in item.invalid.most_common():
-            out.print(f"{name}: {number} invalid: {harmless(reason)}")
+            example = one_line(item.examples.get(reason, ""), limit=120)
+            out.print(f"{name}: {number} invalid: {harmless(reason)}" + (f", such as: {example}" if example else ""))
         for (decision, reason), number in item.decisions.most_common():
             said = f": {harmless(reason)}" if reason else ""
             out.print(f"{name}: {number} {decision.value.replace('_', ' ')}{said}")

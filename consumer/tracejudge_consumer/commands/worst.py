@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tracejudge.scores import LIVE_RUN, Score
 from tracejudge.store import ScoreFilter, Store
-from tracejudge_consumer.options import Moment, config_option, json_option, slice_options
+from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option, slice_options
 from tracejudge_consumer.rendering import console, ident, instant, one_line, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -68,7 +68,7 @@ def command(
         out.print("no failed scores in this slice; `tracejudge rates` says how many were judged at all")
         return
     show_worst(out, found)
-    out.print("next: tracejudge show TRACE_ID")
+    out.print("next: tracejudge show TRACE_ID" + ("" if config == DEFAULT_CONFIG else f" -c {config}"))
 
 
 def with_traces(store: Store, scores: Sequence[Score]) -> list[tuple[Score, Trace | None]]:
@@ -76,7 +76,7 @@ def with_traces(store: Store, scores: Sequence[Score]) -> list[tuple[Score, Trac
     found = []
     for score in scores:
         stored = store.traces.get(score.trace_id, environment=score.environment, app=score.app)
-        found.append((score, stored[0].trace if stored else None))
+        found.append((score, stored[0].trace if stored and not stored[0].texts_expired else None))
     return found
 
 

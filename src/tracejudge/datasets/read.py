@@ -7,6 +7,8 @@ A line may lack what a service would have sent; a null counts as lacking:
 | schema_version | 1                                                                           |
 | kind           | trace                                                                       |
 | app            | the `app` given to the reader                                               |
+| trace_id       | "line-", a hash of the line, "-" and its number                             |
+| source_nodes   | a passage that is a plain text becomes a node with that text                |
 | event_time     | by the given EventTimes, or the file's modification time, see `file_times`  |
 | status         | ok with a response (an empty one too), else error                           |
 
@@ -16,6 +18,7 @@ file's content and modification time, so that a file read twice gives the same r
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -75,6 +78,8 @@ def _read(raw: RawLine, *, app: str | None, event_time: EventTimes) -> Line | Re
         value = parse(data)
         if not isinstance(value, dict):
             from_object(value)  # raises, in the codec's words
+        if value.get("trace_id") is None and value.get("kind") in (None, "trace"):
+            value["trace_id"] = f"line-{hashlib.sha256(data).hexdigest()[:20]}-{number}"
         return _record(number, value, app=app, event_time=event_time)
     except RecordError as error:
         return BrokenLine(number=number, raw=data, reason=error.reason, detail=str(error))
@@ -94,6 +99,9 @@ def _record(number: int, value: dict[str, Any], *, app: str | None, event_time: 
     if value.get("event_time") is None:
         value["event_time"] = _event_time(number, event_time)
     if value["kind"] == "trace":
+        nodes = value.get("source_nodes")
+        if isinstance(nodes, list):
+            value["source_nodes"] = [{"text": node} if isinstance(node, str) else node for node in nodes]
         _default(value, "status", "error" if value.get("response") is None else "ok")
         labels = _checked_labels(labels)
         tags = value.get("tags")

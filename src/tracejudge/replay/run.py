@@ -22,10 +22,11 @@ BATCHES_IN_FLIGHT: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
-    """What became of a replay. `traces` = already settled + scored + invalid + decisions, per judge."""
+    """What became of a replay. `traces` = texts expired + already settled + scored + invalid + decisions, per judge."""
 
     run_id: str
     traces: int = 0
+    texts_expired: int = 0  # past their retention: there is nothing left to judge, so they are passed over
     already_settled: int = 0
     passed: int = 0
     failed: int = 0
@@ -40,6 +41,7 @@ class ReplayReport:
         """JSON values, for the run's manifest."""
         return {
             "traces": self.traces,
+            "texts_expired": self.texts_expired,
             "already_settled": self.already_settled,
             "passed": self.passed,
             "failed": self.failed,
@@ -118,8 +120,11 @@ async def _judge(
     store: Store, panel: Panel, specs: Collection[JudgeSpec], batch: list[StoredTrace], run_id: str
 ) -> ReplayReport:
     known = await asyncio.to_thread(store.lookup, [stored.key for stored in batch], run_id=run_id)
-    tasks, settled = [], 0
+    tasks, settled, expired = [], 0, 0
     for stored in batch:
+        if stored.texts_expired:
+            expired += 1
+            continue
         done = known[stored.key].settled if stored.key in known else frozenset()
         names = frozenset(spec.name for spec in specs if spec.judge_id() not in done)
         settled += len(specs) - len(names)
@@ -139,6 +144,7 @@ async def _judge(
     return ReplayReport(
         run_id=run_id,
         traces=len(batch),
+        texts_expired=expired,
         already_settled=settled,
         passed=outcomes[Outcome.PASSED],
         failed=outcomes[Outcome.FAILED],
@@ -162,6 +168,7 @@ def _add(a: ReplayReport, b: ReplayReport) -> ReplayReport:
     return ReplayReport(
         run_id=a.run_id,
         traces=a.traces + b.traces,
+        texts_expired=a.texts_expired + b.texts_expired,
         already_settled=a.already_settled + b.already_settled,
         passed=a.passed + b.passed,
         failed=a.failed + b.failed,
