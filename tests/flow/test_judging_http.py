@@ -202,6 +202,18 @@ async def test_an_endpoint_that_is_not_there_gives_invalid_scores_and_no_excepti
     assert [call.status for call in result.calls] == ["connection"] * 6
 
 
+@pytest.mark.parametrize("reply", [Reply(drop=True), Reply(VERDICT, malformed="truncated")])
+async def test_a_reply_that_breaks_off_is_charged_and_a_connection_refused_is_not(reply: Reply) -> None:
+    with JudgeServer(in_turn(reply), api_key=KEY) as server:
+        panel = panel_of(server, usd_per_million_input_tokens=1.0, usd_per_million_output_tokens=1.0, max_attempts=1)
+        broken = (await panel.evaluate(make_tasks([0]))).calls
+        await panel.close()
+    refused = (await panel.evaluate(make_tasks([1]))).calls
+    await panel.close()
+    assert [bool(call.cost_usd) for call in broken] == [True]
+    assert [call.cost_usd for call in refused] == [0.0]
+
+
 async def test_odd_unicode_arrives_whole(server: JudgeServer) -> None:
     odd = "Zero\u0000width \u200b \u202eoverride 👩‍👩‍👧 ﷽ \uffff"
     panel = panel_of(server)

@@ -13,7 +13,7 @@ from llama_index.core.llms.mock import MockLLM
 
 from tests.support.panels import Sleeps, make_panel, make_task, make_tasks
 from tracejudge.errors import SettingsError, StoreUnavailable
-from tracejudge.judging import JudgeSpec, NothingSpent
+from tracejudge.judging import JudgeSpec, NothingSpent, RunCaps
 from tracejudge.judging.evaluators.base import FixedPrompts
 from tracejudge.judging.failures import CallError
 from tracejudge.judging.registry import make_completer
@@ -287,6 +287,12 @@ async def test_stock_correctness_without_a_reference_is_not_applicable() -> None
     result = await make_panel(stock("CorrectnessEvaluator"), judge).evaluate([make_task(0, "stock")])
     assert [(row.decision, row.reason) for row in result.ledger] == [(Decision.NOT_APPLICABLE, "no_reference")]
     assert judge.calls == 0
+
+
+def test_a_run_s_limit_of_money_is_refused_where_spending_cannot_be_seen() -> None:
+    with pytest.raises(SettingsError, match="limit the calls"):
+        make_panel(spec(), caps=RunCaps(max_usd=1.0))
+    make_panel(spec(calls_model=False), caps=RunCaps(max_usd=1.0))
 
 
 class Picky(MockLLM):

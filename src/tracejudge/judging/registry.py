@@ -66,7 +66,8 @@ class Surroundings:
 
 def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
     """A judge for each spec, by name. Raises SettingsError with every fault: a name used twice, a key that is not in
-    the environment, a class that cannot be imported or does not take the options."""
+    the environment, a class that cannot be imported or does not take the options, a limit of money for a class whose
+    spending cannot be seen."""
     faults: list[str] = []
     judges: dict[str, Judge] = {}
     by_endpoint = limiters(specs)
@@ -74,6 +75,12 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
     for spec in specs:
         if spec.name in judges:
             faults.append(f"judge {spec.name!r}: the name is used twice; names key scores, so give each judge its own")
+            continue
+        if around.caps.max_usd is not None and spec.calls_model and not spec.asks_model:
+            faults.append(
+                f"judge {spec.name!r}: what {spec.kind} spends cannot be seen, so a limit of money cannot be kept; "
+                "limit the calls of the run instead"
+            )
             continue
         budget = Budget(spec, source=around.spend, clock=around.clock, run=run, sleep=around.sleep)
         meter = Meter(spec, budget=budget, clock=around.clock)
