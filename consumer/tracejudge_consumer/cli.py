@@ -102,7 +102,7 @@ def run(args: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     # These tell every reconnection in a dozen lines, which our own loggers say in one.
     for name in ("kafka", "urllib3", "clickhouse_connect"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         result = cli.main(args=None if args is None else list(args), prog_name="tracejudge", standalone_mode=False)
     except click.exceptions.Exit as exit_request:

@@ -131,7 +131,7 @@ class LedgerRow:
     decision: Decision
     reason: str = ""
     stratum: str = ""
-    inclusion_probability: float = 1.0
+    inclusion_probability: float = 1.0  # the chance it had, in [0, 1]: 0 by a never-rule or a rate of 0
     decided_at: datetime
 
 

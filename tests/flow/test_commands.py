@@ -183,6 +183,21 @@ def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> N
     at("replay", "--judge", "faithfulness", "--run", "live", expect=EXIT_USAGE)
 
 
+def test_traces_that_had_no_chance_are_accounted_for_too(at: Workplace) -> None:
+    rates = at.settings.replace("faithfulness = 0.5", "faithfulness = 0.0")
+    rule = '[[sampling.rules]]\nname = "no"\nwhen = { field = "trace_id", is = "line-0" }\nnever = true\n'
+    (at.folder / "tracejudge.toml").write_text(rates + rule, encoding="utf-8")
+    rows = [{"trace_id": f"line-{n}", "query": "q", "response": "an answer", "source_nodes": ["p"]} for n in range(10)]
+    (at.folder / "ten.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    at("ingest", "ten.jsonl", "--app", "shop")
+    consumed = at.json("consume", "--until-idle")
+    assert consumed["dead_letters"] == {}
+    lines = {line["judge_name"]: line for line in at.json("ledger")["lines"]}
+    assert lines["faithfulness"]["decisions"] == {"sampled_out": 9, "filtered": 1}
+    assert lines["lexical"]["decisions"]["filtered"] == 1
+    assert [line["unaccounted"] for line in lines.values()] == [0, 0]
+
+
 def test_watch_tells_a_webhook_once(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[tuple[dict[str, str], bytes]] = []
 

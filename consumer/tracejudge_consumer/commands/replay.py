@@ -14,7 +14,7 @@ from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import JudgeSpec, Panel, RunCaps, check_caps
 from tracejudge.judging.cost import Estimate, estimate
 from tracejudge.replay import ReplayReport, check_run_name, replay
-from tracejudge.scores import Decision
+from tracejudge.scores import LIVE_RUN, Decision
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
@@ -95,7 +95,8 @@ def command(
         caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
         with _Bar(count * len(specs), hidden=as_json) as progress:
             report = asyncio.run(_run(store, specs, where, run_id, caps, progress))
-    return _tell(report, specs, run_id, as_json=as_json)
+            live = frozenset(store.scores.judge_names(LIVE_RUN))
+    return _tell(report, specs, run_id, live, as_json=as_json)
 
 
 async def _run(
@@ -132,7 +133,9 @@ def _scaled(item: Estimate, factor: float, count: int) -> Estimate:
     )
 
 
-def _tell(report: ReplayReport, specs: tuple[JudgeSpec, ...], run_id: str, *, as_json: bool) -> int:
+def _tell(
+    report: ReplayReport, specs: tuple[JudgeSpec, ...], run_id: str, live: frozenset[str], *, as_json: bool
+) -> int:
     if as_json:
         judges = [{"judge_id": spec.judge_id(), "heuristic": spec.heuristic} for spec in specs]
         click.echo(to_json({"run": run_id, "judges": judges, **report.as_dict()}))
@@ -153,8 +156,9 @@ def _tell(report: ReplayReport, specs: tuple[JudgeSpec, ...], run_id: str, *, as
             out.print("  the rest is undecided; start the same command again when the judge is back")
         if Decision.OVER_BUDGET in report.decisions:
             out.print("  stopped at its cap; the same command with a higher one goes on where this ended")
-        if not report.gone:
-            out.print(f"next: tracejudge compare live:{specs[0].name} {run_id}:{specs[0].name}")
+        if not report.gone and live:
+            other = specs[0].name if specs[0].name in live else min(live)
+            out.print(f"next: tracejudge compare live:{other} {run_id}:{specs[0].name}")
     return EXIT_UNAVAILABLE if report.gone else EXIT_DONE
 
 

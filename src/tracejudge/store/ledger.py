@@ -23,7 +23,7 @@ from tracejudge.store.values import (
     from_milliseconds,
     microseconds,
     milliseconds,
-    probability,
+    share,
     text,
 )
 
@@ -215,7 +215,7 @@ class Ledger(Table[LedgerRow]):
             decision.value,
             text("reason", value.reason),
             text("stratum", value.stratum),
-            probability("inclusion_probability", value.inclusion_probability),
+            share("inclusion_probability", value.inclusion_probability),
             decided_us,
             _STRENGTH.get(decision, 2) << 61 | decided_us,
         )

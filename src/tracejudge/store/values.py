@@ -71,6 +71,14 @@ def probability(name: str, value: object) -> float:
     return number
 
 
+def share(name: str, value: object) -> float:
+    """A number in [0, 1]: the chance of a trace that was not judged, which may have had none."""
+    number = real(name, value)
+    if not 0.0 <= number <= 1.0:
+        raise RowRefused("out_of_range", f"{name}: {number!r} is not in [0, 1]")
+    return number
+
+
 def whole(name: str, value: object, *, low: int = 0, high: int = 2**63 - 1) -> int:
     """A whole number in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, int):
