@@ -65,7 +65,9 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
     if alert is None or alert.recovery.start is None:
         raise ValueError(f"{series.key!r} has not recovered; call this before the alert is closed")
     good = _rate(series.sums.since(alert.recovery.start.before))
-    summary = f"{_subject(series)} recovered"
+    # Resolving needs evidence that the rate has left the level of the fall half-way, which may still be below.
+    below = good is not None and good.estimate is not None and good.estimate < series.rule.minimum
+    summary = f"{_subject(series)} " + ("is better, and still below its minimum" if below else "recovered")
     if good is not None and good.estimate is not None:
         summary += (
             f": about {percent(good.estimate)} since about {_clock(alert.recovery.start.at, beside=at)} "
