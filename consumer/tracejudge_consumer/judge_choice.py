@@ -28,7 +28,7 @@ def judge_label(spec: JudgeSpec) -> str:
 
 def require_prices(specs: Collection[JudgeSpec], max_usd: float | None) -> None:
     """Raises SettingsError when a limit of money is asked for that cannot be kept."""
-    unpriced = [spec.name for spec in specs if spec.calls_model and not spec.priced]
+    unpriced = [spec.name for spec in specs if spec.asks_model and not spec.priced]
     if max_usd is not None and unpriced:
         raise SettingsError(
             [

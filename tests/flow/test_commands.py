@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_USAGE, run
 
 DATA = Path(__file__).parents[1] / "data"
 KEY_ENV = "TEST_JUDGE_KEY"
@@ -262,6 +262,30 @@ def test_score_says_what_it_costs_and_stops_at_its_cap(at: Workplace, judge: Jud
     assert "max_calls_per_h" in refused
     assert "--max-calls" in refused
     assert judge.stats.calls == 40
+
+
+def test_score_never_writes_over_its_input_and_a_file_without_traces_is_a_failure(at: Workplace) -> None:
+    line = '{"query": "q", "response": "ten users", "source_nodes": ["The limit is ten users."]}\n'
+    (at.folder / "self.jsonl").write_text(line, encoding="utf-8")
+    assert "is the input itself" in at("score", "self.jsonl", "--output", "self.jsonl", expect=EXIT_USAGE)
+    assert (at.folder / "self.jsonl").read_text() == line
+    assert "--output" in at("score", "self.jsonl", "--output", "nowhere/x.jsonl", expect=EXIT_USAGE)
+    assert at.json("score", "self.jsonl")["judges"]["lexical"]["passed"] == 1
+    assert (at.folder / "self.jsonl.scores.jsonl").exists()
+    (at.folder / "notes.md").write_text("# not a trace\n", encoding="utf-8")
+    assert "holds no trace" in at("score", "notes.md", expect=EXIT_FAILED)
+    (at.folder / "empty.jsonl").write_text("", encoding="utf-8")
+    at("score", "empty.jsonl", expect=EXIT_FAILED)
+
+
+def test_a_judge_that_cannot_be_reached_is_no_success(at: Workplace) -> None:
+    (at.folder / "one.jsonl").write_text('{"query": "q", "response": "r", "source_nodes": ["p"]}\n', encoding="utf-8")
+    (at.folder / "dead.toml").write_text(
+        '[[judges]]\nname = "f"\nkind = "faithfulness"\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\n'
+        "max_attempts = 1\nmax_calls_per_h = 10\n"
+    )
+    said = at("score", "one.jsonl", "--judge", "dead.toml", expect=EXIT_UNAVAILABLE)
+    assert "1 invalid: judge_error, such as: " in said
 
 
 def test_doctor_says_ok_or_fail_with_the_fix(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Final
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from tracejudge.clock import SystemClock
-from tracejudge.datasets import BrokenLine, Line, read_lines
+from tracejudge.datasets import BrokenLine
 from tracejudge.errors import NotFound, SettingsError
-from tracejudge.judging import (
-    Estimate,
-    JudgeSpec,
-    JudgeTask,
-    NothingSpent,
-    Panel,
-    RunCaps,
-    check_caps,
-    estimate,
-)
-from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score
-from tracejudge.windows import PassRate, pass_rate
+from tracejudge.judging import Estimate, JudgeSpec, PanelResult, RunCaps, check_caps
+from tracejudge.scores import Decision
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.file_scores import FileCounts, plan_file, score_file
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import (
@@ -43,47 +29,8 @@ from tracejudge_consumer.rendering import (
     to_json,
 )
 
-_BATCH_TRACES: Final = 100
-_RUN: Final = "score"
 # Where no latency is known yet: a middling hosted model on a prompt of five passages.
 _SECONDS_PER_CALL: Final = 2.0
-
-
-@dataclass
-class _Counts:
-    """What became of the traces, for one judge."""
-
-    heuristic: bool
-    passed: int = 0
-    failed: int = 0
-    invalid: Counter[str] = field(default_factory=Counter)
-    decisions: Counter[tuple[Decision, str]] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)  # one detail for each reason of invalid ones
-    calls: int = 0
-    cost_usd: float | None = 0.0
-
-    def add(self, item: Score | LedgerRow) -> None:
-        if isinstance(item, LedgerRow):
-            self.decisions[item.decision, item.reason] += 1
-        elif item.outcome is Outcome.INVALID:
-            self.invalid[item.reason] += 1
-        elif item.outcome is Outcome.PASSED:
-            self.passed += 1
-        else:
-            self.failed += 1
-
-    @property
-    def reached(self) -> int:
-        """Traces of which it is known what became of them: all, unless the judge was gone half-way."""
-        return self.passed + self.failed + self.invalid.total() + self.decisions.total()
-
-    @property
-    def rate(self) -> PassRate | None:
-        n = self.passed + self.failed
-        if n == 0:
-            return None
-        whole, part = float(n), float(self.passed)
-        return pass_rate({"": Bucket(n=n, passed=self.passed, sum_w=whole, sum_w2=whole, sum_wx=part, sum_w2x=part)})
 
 
 @click.command(
@@ -121,7 +68,7 @@ def command(
     specs = resolve_judges(config, judges)
     path = Path(file)
     broken: list[BrokenLine] = []
-    plan, traces = _plan(path, app, specs, broken)
+    plan, traces = plan_file(path, app, specs, broken)
     require_prices(specs, max_usd)
     if not as_json:
         _tell_plan(plan, traces, specs)
@@ -143,113 +90,26 @@ def command(
         target.open("w", encoding="utf-8").close()
     except OSError as error:
         raise click.BadParameter(f"{target}: {error.strerror}", param_hint="--output") from error
-    counts = asyncio.run(
-        _run(path, app, specs, RunCaps(max_calls=max_calls, max_usd=max_usd), target, traces=traces, hidden=as_json)
-    )
+    caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
+    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with progress_bar(*columns, hidden=as_json) as progress:
+        task = progress.add_task("judging", total=traces)
+
+        def advance(result: PanelResult, judged: int) -> None:
+            progress.advance(task, judged)
+            for error in result.gone:
+                click.echo(f"error: {error}", err=True)
+
+        counts = asyncio.run(score_file(path, target, app=app, specs=specs, caps=caps, advance=advance))
     # Every trace invalid says nothing about the answers and much about the judge.
     whole = all(item.reached == traces and item.invalid.total() < traces for item in counts.values())
     status = EXIT_DONE if whole else EXIT_UNAVAILABLE
     if as_json:
         click.echo(to_json({"file": file, "traces": traces, "broken": len(broken), "output": str(target),
-                            "judges": {name: _json(item, traces) for name, item in counts.items()}}))  # fmt: skip
+                            "judges": {name: item.as_dict(traces) for name, item in counts.items()}}))  # fmt: skip
         return status
     _tell(counts, traces, broken, target, max_calls=max_calls, max_usd=max_usd)
     return status
-
-
-def _plan(
-    path: Path, app: str, specs: tuple[JudgeSpec, ...], broken: list[BrokenLine]
-) -> tuple[tuple[Estimate, ...], int]:
-    """One reading of the file, to know what judging it would cost; lines that cannot be read go into `broken`."""
-    lines = read_lines(path, app=app)
-    totals = {spec.name: estimate([spec], traces=[])[0] for spec in specs}
-    traces = 0
-    while chunk := list(islice(lines, 1000)):
-        broken.extend(line for line in chunk if isinstance(line, BrokenLine))
-        found = [line.trace for line in chunk if isinstance(line, Line)]
-        traces += len(found)
-        for item in estimate(specs, traces=found):
-            totals[item.judge_name] = _sum(totals[item.judge_name], item)
-    return tuple(totals.values()), traces
-
-
-def _sum(a: Estimate, b: Estimate) -> Estimate:
-    return Estimate(
-        judge_name=a.judge_name,
-        traces=a.traces + b.traces,
-        calls=a.calls + b.calls,
-        input_tokens=a.input_tokens + b.input_tokens,
-        output_tokens=a.output_tokens + b.output_tokens,
-        usd=None if a.usd is None or b.usd is None else a.usd + b.usd,
-    )
-
-
-async def _run(
-    path: Path,
-    app: str,
-    specs: tuple[JudgeSpec, ...],
-    caps: RunCaps,
-    target: Path,
-    *,
-    traces: int,
-    hidden: bool,
-) -> dict[str, _Counts]:
-    counts = {spec.name: _Counts(heuristic=spec.heuristic) for spec in specs}
-    panel = Panel(specs, clock=SystemClock(), spend=NothingSpent(), caps=caps)
-    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    try:
-        with (
-            target.open("w", encoding="utf-8") as out,
-            progress_bar(*columns, hidden=hidden) as progress,
-        ):
-            task = progress.add_task("judging", total=traces)
-            for batch in _batches(path, app, frozenset(counts)):
-                result = await panel.evaluate(batch, run_id=_RUN)
-                items: tuple[Score | LedgerRow, ...] = (*result.scores, *result.ledger)
-                for item in items:
-                    counts[item.judge_name].add(item)
-                    _write(out, item, heuristic=counts[item.judge_name].heuristic)
-                for call in result.calls:
-                    total = counts[call.judge_name]
-                    total.calls += 1
-                    total.cost_usd = (
-                        None if total.cost_usd is None or call.cost_usd is None else total.cost_usd + call.cost_usd
-                    )
-                progress.advance(task, len(batch))
-                for score in result.scores:
-                    if score.outcome is Outcome.INVALID and score.reason not in counts[score.judge_name].examples:
-                        counts[score.judge_name].examples[score.reason] = score.feedback or score.raw_reply
-                for error in result.gone:
-                    click.echo(f"error: {error}", err=True)
-                if result.gone:
-                    break
-    finally:
-        await panel.close()
-    return counts
-
-
-def _batches(path: Path, app: str, names: frozenset[str]) -> Iterator[list[JudgeTask]]:
-    traces = (line.trace for line in read_lines(path, app=app) if isinstance(line, Line))
-    while chunk := list(islice(traces, _BATCH_TRACES)):
-        yield [
-            JudgeTask(
-                trace=trace,
-                judge_names=names,
-                inclusion_probability=dict.fromkeys(names, 1.0),
-                event_time=trace.event_time,
-            )
-            for trace in chunk
-        ]
-
-
-def _write(out: TextIO, item: Score | LedgerRow, *, heuristic: bool) -> None:
-    row: dict[str, Any] = {"trace_id": item.trace_id, "judge": item.judge_name, "judge_id": item.judge_id}
-    if isinstance(item, Score):
-        row |= {"outcome": item.outcome, "score": item.score, "reason": item.reason, "feedback": item.feedback}
-        row |= {"heuristic": heuristic, "flags": item.flags, "raw_reply": item.raw_reply}
-    else:
-        row |= {"heuristic": heuristic, "outcome": item.decision, "score": None, "reason": item.reason}
-    out.write(to_json(row) + "\n")
 
 
 def _tell_plan(plan: tuple[Estimate, ...], traces: int, specs: tuple[JudgeSpec, ...]) -> None:
@@ -264,7 +124,7 @@ def _tell_plan(plan: tuple[Estimate, ...], traces: int, specs: tuple[JudgeSpec, 
 
 
 def _tell(
-    counts: dict[str, _Counts],
+    counts: dict[str, FileCounts],
     traces: int,
     broken: list[BrokenLine],
     target: Path,
@@ -281,13 +141,14 @@ def _tell(
         ("calls", "right"),
         ("cost", "right"),
     ]
+    labels = [name + (" (heuristic)" if item.heuristic else "") for name, item in counts.items()]
     rows = []
-    for name, item in counts.items():
+    for label, item in zip(labels, counts.values(), strict=True):
         rate = item.rate
         numbers = (item.passed, item.failed, item.invalid.total(), item.decisions.total())
         rows.append(
             [
-                name + (" (heuristic)" if item.heuristic else ""),
+                label,
                 *map(str, numbers),
                 "no data" if rate is None else percent(rate.estimate),
                 "–" if rate is None else interval(rate.low, rate.high),
@@ -296,15 +157,15 @@ def _tell(
             ]
         )
     out.print(table(f"{traces} traces", columns, rows))
-    for name, item in counts.items():
+    for label, item in zip(labels, counts.values(), strict=True):
         for reason, number in item.invalid.most_common():
             example = one_line(item.examples.get(reason, ""), limit=120)
-            out.print(f"{name}: {number} invalid: {harmless(reason)}" + (f", such as: {example}" if example else ""))
+            out.print(f"{label}: {number} invalid: {harmless(reason)}" + (f", such as: {example}" if example else ""))
         for (decision, reason), number in item.decisions.most_common():
             said = f": {harmless(reason)}" if reason else ""
-            out.print(f"{name}: {number} {decision.value.replace('_', ' ')}{said}")
+            out.print(f"{label}: {number} {decision.value.replace('_', ' ')}{said}")
         if item.reached < traces:
-            out.print(f"{name}: {traces - item.reached} traces were not reached: the judge was gone")
+            out.print(f"{label}: {traces - item.reached} traces were not reached: the judge was gone")
         if item.decisions and any(decision is Decision.OVER_BUDGET for decision, _ in item.decisions):
             cap = (
                 f"--max-calls {max_calls}"
@@ -313,26 +174,9 @@ def _tell(
                 if max_usd is not None
                 else "its cap"
             )
-            out.print(f"{name}: stopped at {cap} after {item.calls} calls; the rate is of the first traces only")
+            out.print(f"{label}: stopped at {cap} after {item.calls} calls; the rate is of the first traces only")
     for line in broken[:10]:
         out.print(f"line {line.number} cannot be read: {harmless(line.reason)}: {one_line(line.detail)}")
     if len(broken) > 10:
         out.print(f"... and {len(broken) - 10} more lines that cannot be read")
     out.print(f"results: {target}")
-
-
-def _json(item: _Counts, traces: int) -> dict[str, Any]:
-    return {
-        "heuristic": item.heuristic,
-        "passed": item.passed,
-        "failed": item.failed,
-        "invalid": dict(item.invalid),
-        "not_judged": [
-            {"decision": decision, "reason": reason, "traces": number}
-            for (decision, reason), number in item.decisions.items()
-        ],
-        "pass_rate": item.rate,
-        "not_reached": traces - item.reached,
-        "calls": item.calls,
-        "cost_usd": item.cost_usd,
-    }
