@@ -355,6 +355,24 @@ def test_a_full_gap_pauses_the_partition(log: Path, store: MemoryStore) -> None:
         assert running.result().scored == 100
 
 
+def test_a_judge_that_mostly_fails_is_told_once_and_so_is_its_return(
+    log: Path, store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    append(log, [make_trace(number) for number in range(40)])
+
+    def verdict(task: JudgeTask) -> Outcome:
+        return Outcome.INVALID if int(task.trace.trace_id.rpartition("-")[2]) < 20 else Outcome.PASSED
+
+    with caplog.at_level(logging.WARNING):
+        run_to_the_end(
+            log, store, ScriptedPanel(verdict=verdict), limits={"batch_records": 10, "max_in_flight_records": 10}
+        )
+    said = [record.message for record in caplog.records if "'scripted'" in record.message]
+    assert len(said) == 2
+    assert "10 of 10 verdicts are invalid" in said[0]
+    assert "most verdicts are valid again" in said[1]
+
+
 def test_a_judge_that_is_gone_leaves_undecided_rows_and_one_loud_line(
     log: Path, store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:

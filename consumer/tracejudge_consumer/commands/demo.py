@@ -89,7 +89,7 @@ def _introduce(out: Console, stream: DemoStream) -> None:
         f"{len(stream.healthy)} real, human-labelled answers (MTRAG cloud and government documentation, HAGRID) make "
         f"the healthy stretch; {len(stream.bad)} of them are used a second time, under new ids, as a bad release in "
         f"which {stream.swapped} answers belong to other questions. Event times are spaced over the last "
-        f"{total * 3 / 60:.0f} hours."
+        f"{total * 3 / 60:.0f} hours. One record that nobody can read is planted among them."
     )
     out.print(
         "The judge is `lexical`: a heuristic without a model, which looks for the answer's words in the passages. The "
@@ -115,7 +115,7 @@ def _stretch(
     report = run_consumer(settings, store, stop=threading.Event(), until_idle=True, quiet=False)
     out.print(
         f"logged and consumed {report.records} records: {report.passed} passed, {report.failed} failed, "
-        f"{sum(report.ledger.values())} not judged, {report.dead} dead letters"
+        f"{sum(report.ledger.values())} not judged, {report.dead} dead letter{'' if report.dead == 1 else 's'}"
     )
     loop = build_alert_loop(settings, store, settle_s=0.0)
     try:
@@ -157,7 +157,7 @@ def _summary(out: Console, store: Store, stream: DemoStream, fired: list[AlertEv
     _heading(out, "4. Pass rates by event time")
     query = RateQuery(start=start, end=end, step_s=_STEP_S)
     windows = [line for line in read_rates(store, query) if line.window.start < now]
-    out.print(rates_table(windows, group_by=(), min_effective=20.0))
+    out.print(rates_table(windows, group_by=(), min_effective=20.0, bars=out.width >= 110))
     out.print("`plain` ignores sampling: government questions were judged at rate 0.5 and weigh twice in `pass rate`.")
     for version in (GOOD_VERSION, BAD_VERSION):
         for release in read_rates(store, RateQuery(start=start, end=end, version=version)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Final
 
 import click
 from rich.text import Text
@@ -25,6 +26,8 @@ from tracejudge_consumer.rendering import (
 )
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
+
+_WIDE: Final = 110
 
 
 @click.command(
@@ -100,7 +103,7 @@ def command(
         if judges and judge is not None and judge.partition("@")[0] not in judges:
             out.print(f"run {ident(run_id)} has scores of {', '.join(map(ident, judges))}; none of {ident(judge)}")
         return
-    out.print(rates_table(lines, group_by=group_by, min_effective=min_effective))
+    out.print(rates_table(lines, group_by=group_by, min_effective=min_effective, bars=out.width >= _WIDE))
     for name, traces in cut_off.items():
         out.print(
             f"coverage low: {ident(name)} left {traces} traces unjudged for its budget. What a budget cuts off is not "
@@ -115,8 +118,8 @@ def _over_budget(store: Store, query: RateQuery) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count and (query.judge is None or name in query.judge)}
 
 
-def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effective: float) -> object:
-    """The lines as a table; windows without data say so instead of showing a zero."""
+def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effective: float, bars: bool = True) -> object:
+    """The lines as a table; windows without data say so instead of showing a zero. `bars` needs a wide terminal."""
     plain = any(differs(line) for line in lines)
     columns = [("window (UTC)", "left"), ("judge", "left"), *((field, "left") for field in group_by)]
     columns += [("pass rate", "right"), ("95 %", "right"), ("", "left")]
@@ -133,9 +136,14 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
         if rate is None or rate.estimate is None:
             cells += ["no data", "–", ""]
         elif not enough(rate, min_effective):
-            cells += [percent(rate.estimate), interval(rate.low, rate.high), Text("not enough data", style="dim")]
+            cells += [
+                percent(rate.estimate),
+                interval(rate.low, rate.high),
+                Text("not enough data" if bars else "few", style="dim"),
+            ]
         else:
-            cells += [percent(rate.estimate), interval(rate.low, rate.high), bar(rate.estimate)]
+            shown = bar(rate.estimate) if bars else ""
+            cells += [percent(rate.estimate), interval(rate.low, rate.high), shown]
         if plain:
             cells.append("–" if rate is None else percent(rate.plain))
         cells += ["0", "–", "0"] if rate is None else [str(rate.judged), f"{rate.n_eff:.0f}", str(rate.invalid)]

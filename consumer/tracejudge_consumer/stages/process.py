@@ -35,6 +35,8 @@ _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _NOTHING = PanelResult(scores=(), ledger=(), calls=(), gone=())
 
+_FEW_VERDICTS = 5  # of one batch: fewer say nothing about the judge
+
 Stage = Literal["decoded", "traces_stored", "judged", "scores_stored", "committed"]
 """The points between steps: each is passed once per batch (committed: once per commit)."""
 
@@ -71,6 +73,7 @@ class BatchProcessor:
         self._checkpoint = checkpoint
         self._turns = Turns()
         self._gone: set[str] = set()
+        self._failing: set[str] = set()
 
     async def process(self, records: Sequence[TakenRecord]) -> PipelineReport:
         """Everything there is to do about `records`; when it returns, the store has accepted all of it.
@@ -183,9 +186,29 @@ class BatchProcessor:
             if fault.judge_name not in self._gone:
                 self._gone.add(fault.judge_name)
                 self._metrics.judges_gone.labels(fault.judge_name).set(1)
-                _LOG.error("%s: its traces wait as undecided, nothing is lost", fault)
+                _LOG.error("%s: its traces are undecided in the ledger", fault)
         if back or result.gone:
             self._health.judges_gone(self._gone)
+        self._notice_failing(result)
+
+    def _notice_failing(self, result: PanelResult) -> None:
+        """Says once that most verdicts of a judge are invalid, and once that they are not any more."""
+        all_of = Counter(score.judge_name for score in result.scores)
+        invalid = Counter(score.judge_name for score in result.scores if not score.outcome.settled)
+        for name, count in all_of.items():
+            if name not in self._failing and 2 * invalid[name] > count >= _FEW_VERDICTS:
+                self._failing.add(name)
+                reasons = Counter(s.reason for s in result.scores if s.judge_name == name and not s.outcome.settled)
+                _LOG.error(
+                    "judge %r: %d of %d verdicts are invalid (%s), and stay so; see `tracejudge tail --failed`",
+                    name,
+                    invalid[name],
+                    count,
+                    ", ".join(f"{number} {reason}" for reason, number in reasons.most_common(3)),
+                )
+            elif name in self._failing and 2 * invalid[name] <= count:
+                self._failing.remove(name)
+                _LOG.warning("judge %r: most verdicts are valid again", name)
 
     def _count(self, read: ReadBatch) -> None:
         for kind, number in (

@@ -109,7 +109,10 @@ def test_refusing_names_its_reason() -> None:
 def test_sleep_returns_at_once_when_something_waits() -> None:
     outbox = _outbox()
     outbox.put(_item())
-    outbox.sleep(60.0)
+    sleeper = threading.Thread(target=outbox.sleep, args=(600.0,), daemon=True)
+    sleeper.start()
+    sleeper.join(30.0)
+    assert not sleeper.is_alive()
 
 
 def test_a_put_wakes_a_sleeper() -> None:
