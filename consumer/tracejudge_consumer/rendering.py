@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import datetime, timezone
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn
@@ -90,7 +90,9 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
     """A table with (heading, "left" | "right") columns. Cells must be harmless already."""
     result = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
     for heading, side in columns:
-        result.add_column(Text(heading), justify="right" if side == "right" else "left", no_wrap=side == "right")
+        # Folded, never cut: a name must not lose its "(heuristic)" in a narrow terminal.
+        justify: Literal["left", "right"] = "right" if side == "right" else "left"
+        result.add_column(Text(heading), justify=justify, no_wrap=side == "right", overflow="fold")
     for row in rows:
         result.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     return result

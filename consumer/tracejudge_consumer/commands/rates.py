@@ -128,7 +128,7 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
     rows = []
     for line in lines:
         cells: list[str | Text] = [
-            instant(line.window.start)[:16],
+            instant(line.window.start)[0 if bars else 5 : 16],
             ident(line.judge_name) + (" (heuristic)" if line.heuristic else ""),
             *(one_line(line.group[field], limit=30) or "–" for field in group_by),
         ]
