@@ -104,7 +104,7 @@ class AlertLoop:
             return []
         try:
             return self._round()
-        except BaseException:
+        except BaseException:  # Ctrl-C as well; it goes on its way
             # What was folded may not have been stored: the store knows, so the next tick asks it.
             self._forget()
             raise

@@ -101,7 +101,8 @@ def main(args: Sequence[str] | None = None) -> None:
 def run(args: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     # These tell every reconnection in a dozen lines, which our own loggers say in one.
-    for name in ("kafka", "urllib3", "clickhouse_connect"):
+    # (The level of "urllib3" itself is set by clickhouse-connect when it is imported.)
+    for name in ("kafka", "urllib3.connectionpool", "clickhouse_connect"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         result = cli.main(args=None if args is None else list(args), prog_name="tracejudge", standalone_mode=False)

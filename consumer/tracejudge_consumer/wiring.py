@@ -58,7 +58,7 @@ def connect_store(settings: Settings, *, create: bool = False, patience_s: float
             store.migrate()
         else:
             store.check_schema()
-    except BaseException:
+    except BaseException:  # Ctrl-C too: an owner that is not closed keeps the directory
         store.close()
         raise
     return store

@@ -95,7 +95,7 @@ class Sender:
                 self._alive = True
                 try:
                     thread.start()
-                except BaseException:
+                except BaseException:  # a signal's exception too: no thread runs, and the next trace must try again
                     self._alive = False
                     raise
                 self._thread = thread

@@ -297,7 +297,7 @@ def _connect(
                 if consumer.partitions_for_topic(topic):
                     return consumer
                 problem = f"{where}: the topic does not exist: create it, or correct its name in `queue`"
-            except BaseException:
+            except BaseException:  # whatever it is, Ctrl-C too: its I/O thread must not outlive it
                 consumer.close(autocommit=False, timeout_ms=0)
                 raise
             consumer.close(autocommit=False, timeout_ms=0)

@@ -97,7 +97,7 @@ class SqliteFile:
             try:
                 yield db
                 db.execute("COMMIT")
-            except BaseException:
+            except BaseException:  # Ctrl-C too: an open transaction would lock every other process out
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
@@ -131,7 +131,7 @@ class SqliteFile:
         db = sqlite3.connect(self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(db)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: nobody else holds this connection
             db.close()
             raise
         return db
@@ -158,7 +158,7 @@ class SqliteFile:
                     for statement in _SCHEMA:
                         db.execute(statement)
                 db.execute("COMMIT")
-            except BaseException:
+            except BaseException:  # as in `writing`
                 db.execute("ROLLBACK")
                 raise
 

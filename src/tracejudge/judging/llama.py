@@ -106,6 +106,7 @@ class MeteredLLM(CustomLLM):
         reply = await self._ask(sent)
         return ChatResponse(message=ChatMessage(role="assistant", content=reply.text), raw={"model": reply.model})
 
+    # LlamaIndex's base class makes these abstract; no evaluator asks for them from async code.
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         raise NotImplementedError("a judge's model is asked from async code only; use acomplete")
 

@@ -107,7 +107,7 @@ async def replay(
         for result in await asyncio.gather(*in_flight):
             report = _add(report, result)
         progress(report)
-    except BaseException:
+    except BaseException:  # cancellation too: no judge is asked on behalf of a replay that has ended
         for task in in_flight:
             task.cancel()
         raise

@@ -35,7 +35,7 @@ def open_store(
     )
     try:
         connection.connect()
-    except BaseException:
+    except BaseException:  # Ctrl-C too: an owner that is not closed keeps the directory
         connection.close()
         raise
     return Store(connection)

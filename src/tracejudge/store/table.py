@@ -42,6 +42,7 @@ class Table(Generic[_T]):
         self._connection = connection
         self._rejects = rejects
 
+    # Tables that are only read, or only written, have one of these two.
     def _encode(self, value: _T) -> Row:
         raise NotImplementedError
 
