@@ -1,0 +1,141 @@
+"""`tracejudge release check NEW --against OLD`: is the new release no worse than the old one?"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import click
+
+from tracejudge.reports import ReleaseCheck, ReleaseLine, Verdict, check_release
+from tracejudge.store import RateQuery
+from tracejudge.windows import PassRate
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+
+_STATUS = {Verdict.NO_WORSE: EXIT_DONE, Verdict.WORSE: EXIT_FAILED, Verdict.NOT_ENOUGH: EXIT_UNDECIDED}
+_WORDS = {Verdict.NO_WORSE: "no worse", Verdict.WORSE: "WORSE", Verdict.NOT_ENOUGH: "not enough yet"}
+
+
+@click.group(
+    name="release",
+    epilog="""\b
+Examples:
+  tracejudge release check v42 --against v41
+  tracejudge release check --help              what decides, and the exit status""",
+)
+def command() -> None:
+    """Compare a new release with the old one on live traffic."""
+
+
+@command.command(
+    name="check",
+    epilog="""\b
+Examples:
+  tracejudge release check v42 --against v41
+  tracejudge release check v42 --against v41 --app shop --judge faithfulness --max-drop 3 --since 2d
+
+Exit status: 0 no worse by more than --max-drop, 1 worse, 2 not enough judged traces yet.
+
+Both rates are weighted, and each judge is compared with itself only. The verdict is read off the interval of the
+difference: no worse when all of it lies above -max-drop, worse when all of it lies below. Decide beforehand when you
+will look: asking again after each trace until the answer pleases makes any interval too narrow.""",
+)
+@click.argument("new")
+@click.option("--against", "old", required=True, metavar="VERSION", help="The release to compare with.")
+@click.option(
+    "--max-drop",
+    "points",
+    type=click.FloatRange(0, 100, min_open=True, max_open=True),
+    default=2.0,
+    show_default=True,
+    help="The largest drop you would accept, in points.",
+)
+@config_option
+@json_option
+@click.option("--environment", default="production", show_default=True, help="Only this environment.")
+@click.option("--app", default=None, help="Only this app.")
+@click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
+@click.option("--since", type=Moment(), default="7d", show_default=True, help="From when on, by event time.")
+@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
+@click.option("--min-effective", default=20.0, show_default=True, help="Effective samples needed on either side.")
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Of the intervals.",
+)
+def check(
+    new: str,
+    old: str,
+    points: float,
+    config: str,
+    as_json: bool,
+    environment: str,
+    app: str | None,
+    judge: str | None,
+    since: datetime,
+    until: datetime | None,
+    min_effective: float,
+    confidence: float,
+) -> int:
+    """Is release NEW no worse than the old one?"""
+    end = until or datetime.now(timezone.utc)
+    if new == old:
+        raise click.BadParameter(f"{old!r} is the release that is checked: name another", param_hint="--against")
+    if end <= since:
+        raise click.BadParameter("is not before --until", param_hint="--since")
+    query = RateQuery(start=since, end=end, environment=environment, app=app, judge=judge)
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        result = check_release(
+            store,
+            query,
+            new=new,
+            old=old,
+            allowed_drop=points / 100,
+            minimum_effective=min_effective,
+            confidence=confidence,
+        )
+    if as_json:
+        click.echo(to_json({"new": new, "old": old, "max_drop": points / 100, "check": result}))
+    else:
+        _show(new, old, points, confidence, result)
+    return _STATUS[result.verdict]
+
+
+def _show(new: str, old: str, points: float, confidence: float, result: ReleaseCheck) -> None:
+    rows = [
+        [
+            ident(line.judge_name) + (" (heuristic)" if line.heuristic else ""),
+            *_rate(line.new),
+            *_rate(line.old),
+            *_difference(line),
+            _said(line),
+        ]
+        for line in result.lines
+    ]
+    columns = [("judge", "left"), (ident(new), "right"), ("judged", "right"), (ident(old), "right")]
+    columns += [("judged", "right"), ("difference", "right"), (f"{100 * confidence:g} %", "right"), ("", "left")]
+    out = console()
+    out.print(table(f"{ident(new)} against {ident(old)}, at most {points:g} points worse", columns, rows))
+    out.print()
+    out.print(f"{_WORDS[result.verdict]}")
+
+
+def _rate(rate: PassRate | None) -> tuple[str, str]:
+    return (percent(None), "0") if rate is None else (percent(rate.estimate), str(rate.judged))
+
+
+def _difference(line: ReleaseLine) -> tuple[str, str]:
+    seen = line.result.difference
+    return (percent(None), "") if seen is None else (f"{100 * seen.value:+.1f}", interval(seen.low, seen.high))
+
+
+def _said(line: ReleaseLine) -> str:
+    words = _WORDS[line.result.verdict]
+    if line.result.needed is not None:
+        words += f": needs about {line.result.needed} more judged traces"
+    return words

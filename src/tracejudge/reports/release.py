@@ -1,0 +1,89 @@
+"""A new release beside the old one, on live weighted scores, judge by judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tracejudge.errors import NotFound
+from tracejudge.reports.rates import read_rates
+from tracejudge.reports.unpaired import ReleaseVerdict, Verdict, judge_release
+from tracejudge.scores import JudgeId
+from tracejudge.store import RateQuery, Store
+from tracejudge.windows import PassRate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseLine:
+    """What one judge says of both releases."""
+
+    judge_name: str
+    judge_id: JudgeId
+    heuristic: bool
+    new: PassRate | None
+    old: PassRate | None
+    result: ReleaseVerdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseCheck:
+    """All lines, and the verdict over them: worse by one judge is worse; undecided by one is not enough."""
+
+    lines: tuple[ReleaseLine, ...]
+    verdict: Verdict
+
+
+_WORST_FIRST: Final = (Verdict.WORSE, Verdict.NOT_ENOUGH, Verdict.NO_WORSE)
+
+
+def check_release(
+    store: Store,
+    query: RateQuery,
+    *,
+    new: str,
+    old: str,
+    allowed_drop: float,
+    minimum_effective: float = 20.0,
+    confidence: float = 0.95,
+) -> ReleaseCheck:
+    """Compares the versions `new` and `old` in the query's window, each judge against itself only.
+
+    The query's own version, step and slices are not looked at. Raises NotFound when a version has no score at all, or
+    when no judge has judged both: verdicts of two judges say nothing about two releases.
+    """
+    rates: dict[tuple[str, JudgeId, bool], dict[str, PassRate | None]] = {}
+    for line in read_rates(store, replace(query, version=None, step_s=None, group_by=("version",))):
+        if (version := line.group["version"]) in (new, old):
+            rates.setdefault((line.judge_name, line.judge_id, line.heuristic), {})[version] = line.rate
+    for version in (new, old):
+        if not any(version in by_version for by_version in rates.values()):
+            raise NotFound(
+                f"version {version!r} has no scores in this window: look at `tracejudge rates --by version`, or go "
+                "further back with --since"
+            )
+    both = {key: by_version for key, by_version in rates.items() if {new, old} <= by_version.keys()}
+    if not both:
+        ids = ", ".join(sorted(judge_id for _, judge_id, _ in rates))
+        raise NotFound(
+            f"no judge has judged both {new!r} and {old!r} (seen: {ids}): judge the old traces again with `tracejudge "
+            "replay`, then compare the runs"
+        )
+    lines = tuple(
+        ReleaseLine(
+            judge_name=judge_name,
+            judge_id=judge_id,
+            heuristic=heuristic,
+            new=by_version[new],
+            old=by_version[old],
+            result=judge_release(
+                by_version[new],
+                by_version[old],
+                allowed_drop=allowed_drop,
+                minimum_effective=minimum_effective,
+                confidence=confidence,
+            ),
+        )
+        for (judge_name, judge_id, heuristic), by_version in sorted(both.items())
+    )
+    verdicts = {line.result.verdict for line in lines}
+    return ReleaseCheck(lines=lines, verdict=next(one for one in _WORST_FIRST if one in verdicts))

@@ -1,0 +1,108 @@
+"""`tracejudge release check` on stored live scores."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracejudge.scores import JudgeId, Outcome, Score
+from tracejudge.store import Store
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, run
+
+START = datetime(2026, 3, 1, tzinfo=timezone.utc)
+WINDOW = ("--since", "2026-03-01T00:00:00Z", "--until", "2026-03-02T00:00:00Z")
+JUDGE = JudgeId("faithfulness@0123456789ab")
+
+
+def scores(version: str, passed: int, failed: int, *, seed: int, judge_id: JudgeId = JUDGE) -> list[Score]:
+    """Verdicts in a shuffled order; failures sampled at 1, passes at one half, so that weights matter."""
+    outcomes = [Outcome.PASSED] * passed + [Outcome.FAILED] * failed
+    random.Random(seed).shuffle(outcomes)
+    return [
+        Score(
+            environment="production",
+            app="shop",
+            version=version,
+            category="",
+            trace_id=f"{version}-{number}",
+            event_time=START + timedelta(seconds=number),
+            judge_name=judge_id.partition("@")[0],
+            judge_id=judge_id,
+            outcome=outcome,
+            score=float(outcome is Outcome.PASSED),
+            inclusion_probability=0.5 if outcome is Outcome.PASSED else 1.0,
+            judged_at=START + timedelta(seconds=number, microseconds=number),
+        )
+        for number, outcome in enumerate(outcomes)
+    ]
+
+
+@pytest.fixture
+def config(tmp_path: Path, store_url: str) -> str:
+    path = tmp_path / "tracejudge.toml"
+    path.write_text(f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n')
+    return str(path)
+
+
+def check(config: str, *more: str) -> int:
+    return run(["release", "check", "v2", "--against", "v1", *WINDOW, "--config", config, *more])
+
+
+def checked(config: str, capsys: pytest.CaptureFixture[str], *more: str, expect: int) -> Any:
+    capsys.readouterr()
+    assert check(config, "--json", *more) == expect
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_fall_of_five_points_is_worse(store: Store, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # Weighted by 2 for passes: 950 * 2 / (950 * 2 + 100) = 95 %, and 900 * 2 / (900 * 2 + 200) = 90 %.
+    store.scores.insert(scores("v1", 950, 100, seed=1))
+    store.scores.insert(scores("v2", 900, 200, seed=2))
+    found = checked(config, capsys, expect=EXIT_FAILED)
+    (line,) = found["check"]["lines"]
+    assert line["old"]["estimate"] == pytest.approx(0.95)
+    assert line["new"]["estimate"] == pytest.approx(0.90)
+    assert line["result"]["difference"]["value"] == pytest.approx(-0.05)
+    assert line["result"]["difference"]["high"] < -0.02
+
+
+def test_the_same_quality_is_no_worse(store: Store, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    store.scores.insert(scores("v1", 1900, 200, seed=3))
+    store.scores.insert(scores("v2", 1900, 200, seed=4))
+    assert checked(config, capsys, expect=EXIT_DONE)["check"]["verdict"] == "no_worse"
+
+
+def test_too_few_are_undecided_and_it_says_how_many_are_needed(
+    store: Store, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.scores.insert(scores("v1", 1900, 200, seed=5))
+    store.scores.insert(scores("v2", 95, 10, seed=6))
+    assert check(config) == EXIT_UNDECIDED
+    shown = capsys.readouterr().out
+    assert "not enough yet: needs about" in shown
+    assert "more judged traces" in shown
+
+
+def test_verdicts_of_two_judges_are_not_set_against_each_other(
+    store: Store, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.scores.insert(scores("v1", 950, 100, seed=7))
+    store.scores.insert(scores("v2", 950, 100, seed=8, judge_id=JudgeId("faithfulness@ba9876543210")))
+    assert check(config) == EXIT_FAILED
+    shown = capsys.readouterr().err
+    assert "no judge has judged both 'v2' and 'v1'" in shown
+    assert "tracejudge replay" in shown
+
+
+def test_a_release_without_scores_and_one_against_itself_are_told(
+    store: Store, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.scores.insert(scores("v1", 95, 10, seed=9))
+    assert check(config) == EXIT_FAILED
+    assert "version 'v2' has no scores" in capsys.readouterr().err
+    assert run(["release", "check", "v1", "--against", "v1", "--config", config]) == EXIT_USAGE
