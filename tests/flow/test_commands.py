@@ -175,9 +175,9 @@ def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> N
     }
 
     compared = at.json("compare", "live:lexical", "try-1")["comparison"]
-    assert compared["both_settled"] == replayed["passed"] + replayed["failed"]
-    flips = compared["passed_to_failed"] + compared["failed_to_passed"]
-    assert compared["agreement"]["passed"] == compared["both_settled"] - flips
+    counts = compared["agreement"]["counts"]
+    assert sum(counts.values()) == replayed["passed"] + replayed["failed"]
+    assert compared["agreement"]["same"]["passed"] == counts["both_passed"] + counts["both_failed"]
     assert "same verdict" in at("compare", "live:lexical", "try-1:faithfulness")
     at("compare", "live:lexical", "nothing", expect=EXIT_FAILED)
     at("replay", "--judge", "faithfulness", "--run", "live", expect=EXIT_USAGE)

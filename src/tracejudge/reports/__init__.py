@@ -1,19 +1,28 @@
 """What people read, put together from the store: pass rates per window, two runs or two releases side by side."""
 
-from tracejudge.reports.compare import Comparison, Flip, compare
+from tracejudge.reports.accuracy import Accuracy
+from tracejudge.reports.compare import Agreement, Comparison, Flip, Side, compare, in_words
+from tracejudge.reports.labelled import settled_labels
+from tracejudge.reports.paired import Estimate
 from tracejudge.reports.rates import RateLine, read_rates
 from tracejudge.reports.release import ReleaseCheck, ReleaseLine, check_release
 from tracejudge.reports.unpaired import ReleaseVerdict, Verdict
 
 __all__ = [
+    "Accuracy",
+    "Agreement",
     "Comparison",
+    "Estimate",
     "Flip",
     "RateLine",
     "ReleaseCheck",
     "ReleaseLine",
     "ReleaseVerdict",
+    "Side",
     "Verdict",
     "check_release",
     "compare",
+    "in_words",
     "read_rates",
+    "settled_labels",
 ]

@@ -1,10 +1,18 @@
-"""Two sets of verdicts on the same traces, side by side."""
+"""Two sets of verdicts on the same traces, side by side, and side by side with what people said."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from tracejudge.reports.accuracy import Accuracy, LabelCounts, accuracy
+from tracejudge.reports.paired import (
+    Estimate,
+    PairedCounts,
+    cohens_kappa,
+    mcnemar_p,
+    paired_difference,
+)
 from tracejudge.scores import Bucket, JudgeId, Outcome, Score, TraceKey
 from tracejudge.store import Pair
 from tracejudge.windows import PassRate, pass_rate
@@ -20,79 +28,188 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Pass rates of A and B on the traces that both settled, and how often they say the same.
+class Side:
+    """One of the two. `invalid` counts pairs that it could not judge; they are in no rate. `cost_usd` is None when the
+    price of a call is not known; `latency_ms` is the mean of its calls' time per trace."""
 
-    Every pair counts once, unweighted: the question is how the two judges differ on these very traces, not how good the
-    traffic was. `agreement` is the share of pairs with the same verdict, with its interval. `invalid_a` and `invalid_b`
-    count pairs that one could not judge; they are in neither rate.
+    judge_ids: tuple[JudgeId, ...]
+    heuristic: bool
+    rate: PassRate | None
+    invalid: int
+    calls: int
+    cost_usd: float | None
+    latency_ms: float | None
+    labelled: Accuracy | None  # against people; None when no label speaks of these traces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """What follows from one table of pairs. `same` is the share with one verdict; `kappa` that beyond chance;
+    `difference` how much more B passes; `mcnemar_p` how surprising the flips would be if neither were stricter."""
+
+    counts: PairedCounts
+    same: PassRate | None
+    difference: Estimate | None
+    mcnemar_p: float | None
+    kappa: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A and B on the traces that both judged.
+
+    Every pair counts once, unweighted: the question is how the two differ on these very traces, not how good the
+    traffic was. `correct` is the table of pairs with a label, by whether each side said what people said.
     """
 
     pairs: int
-    both_settled: int
-    judge_ids_a: tuple[JudgeId, ...]
-    judge_ids_b: tuple[JudgeId, ...]
-    heuristic_a: bool
-    heuristic_b: bool
-    rate_a: PassRate | None
-    rate_b: PassRate | None
-    agreement: PassRate | None
-    passed_to_failed: int
-    failed_to_passed: int
-    invalid_a: int
-    invalid_b: int
+    a: Side
+    b: Side
+    agreement: Agreement
+    slices: Mapping[str, Agreement]
+    correct: Agreement | None
     flips: tuple[Flip, ...]  # the first of each direction, at most `kept_flips` in all
 
 
-def compare(pairs: Iterable[Pair], *, kept_flips: int = 10) -> Comparison:
-    """The comparison of all `pairs`, read once; memory grows with `kept_flips` only."""
-    total = settled = passed_a = passed_b = same = down = up = invalid_a = invalid_b = 0
-    ids_a: set[JudgeId] = set()
-    ids_b: set[JudgeId] = set()
-    heuristic_a = heuristic_b = False
+@dataclass(slots=True)
+class _Tally:
+    """What is added up of one side while pairs go by."""
+
+    criterion: Mapping[TraceKey, bool]
+    ids: set[JudgeId] = field(default_factory=set)
+    heuristic: bool = False
+    passed: int = 0
+    invalid: int = 0
+    calls: int = 0
+    cost_usd: float | None = 0.0
+    latency_ms: float = 0.0
+    called: int = 0
+    labels: LabelCounts = field(default_factory=LabelCounts)
+
+    def add(self, score: Score) -> None:
+        self.ids.add(score.judge_id)
+        self.heuristic |= "heuristic" in score.flags
+        self.invalid += not score.outcome.settled
+        usage = score.usage
+        self.calls += usage.calls
+        self.cost_usd = None if self.cost_usd is None or usage.cost_usd is None else self.cost_usd + usage.cost_usd
+        if usage.calls:
+            self.called += 1
+            self.latency_ms += usage.latency_ms
+        good = self.criterion.get(score.key)
+        if good is not None and score.outcome.settled:
+            self.labels = self.labels.adding(good=good, passed=score.outcome is Outcome.PASSED)
+
+    def side(self, settled: int) -> Side:
+        return Side(
+            judge_ids=tuple(sorted(self.ids)),
+            heuristic=self.heuristic,
+            rate=_share(self.passed, settled),
+            invalid=self.invalid,
+            calls=self.calls,
+            cost_usd=self.cost_usd,
+            latency_ms=self.latency_ms / self.called if self.called else None,
+            labelled=accuracy(self.labels) if self.labels.n else None,
+        )
+
+
+def compare(
+    pairs: Iterable[Pair],
+    *,
+    kept_flips: int = 10,
+    by: str | None = None,
+    labels_a: Mapping[TraceKey, bool] | None = None,
+    labels_b: Mapping[TraceKey, bool] | None = None,
+) -> Comparison:
+    """The comparison of all `pairs`, read once; memory grows with `kept_flips`, the slices and the labels only.
+
+    `by` names a field of the score (version, category ...) to slice by. `labels_*` hold what people said about the
+    criterion that A and B measure, True for good.
+    """
+    a, b = _Tally(labels_a or {}), _Tally(labels_b or {})
+    total = 0
+    counts, correct = PairedCounts(), PairedCounts()
+    slices: dict[str, PairedCounts] = {}
     downs: list[Flip] = []
     ups: list[Flip] = []
     for pair in pairs:
         total += 1
-        ids_a.add(pair.a.judge_id)
-        ids_b.add(pair.b.judge_id)
-        heuristic_a |= "heuristic" in pair.a.flags
-        heuristic_b |= "heuristic" in pair.b.flags
-        invalid_a += not pair.a.outcome.settled
-        invalid_b += not pair.b.outcome.settled
+        a.add(pair.a)
+        b.add(pair.b)
         if not (pair.a.outcome.settled and pair.b.outcome.settled):
             continue
-        settled += 1
         a_passed, b_passed = pair.a.outcome is Outcome.PASSED, pair.b.outcome is Outcome.PASSED
-        passed_a += a_passed
-        passed_b += b_passed
-        same += a_passed == b_passed
-        if a_passed and not b_passed:
-            down += 1
-            if len(downs) < kept_flips:
-                downs.append(Flip(key=pair.key, a=pair.a, b=pair.b))
-        elif b_passed and not a_passed:
-            up += 1
-            if len(ups) < kept_flips:
-                ups.append(Flip(key=pair.key, a=pair.a, b=pair.b))
+        a.passed += a_passed
+        b.passed += b_passed
+        counts = _adding(counts, a_passed, b_passed)
+        if by is not None:
+            name = str(getattr(pair.a, by))
+            slices[name] = _adding(slices.get(name, PairedCounts()), a_passed, b_passed)
+        good_a, good_b = a.criterion.get(pair.key), b.criterion.get(pair.key)
+        if good_a is not None and good_b is not None:
+            correct = _adding(correct, a_passed == good_a, b_passed == good_b)
+        if a_passed != b_passed:
+            kept = downs if a_passed else ups
+            if len(kept) < kept_flips:
+                kept.append(Flip(key=pair.key, a=pair.a, b=pair.b))
     half = max(kept_flips // 2, kept_flips - len(ups))
     shown = downs[:half]
     return Comparison(
         pairs=total,
-        both_settled=settled,
-        judge_ids_a=tuple(sorted(ids_a)),
-        judge_ids_b=tuple(sorted(ids_b)),
-        heuristic_a=heuristic_a,
-        heuristic_b=heuristic_b,
-        rate_a=_share(passed_a, settled),
-        rate_b=_share(passed_b, settled),
-        agreement=_share(same, settled),
-        passed_to_failed=down,
-        failed_to_passed=up,
-        invalid_a=invalid_a,
-        invalid_b=invalid_b,
+        a=a.side(counts.n),
+        b=b.side(counts.n),
+        agreement=agreement_of(counts),
+        slices={name: agreement_of(table) for name, table in sorted(slices.items())},
+        correct=agreement_of(correct) if correct.n else None,
         flips=(*shown, *ups[: kept_flips - len(shown)]),
     )
+
+
+def agreement_of(counts: PairedCounts) -> Agreement:
+    """All that follows from one table of pairs."""
+    return Agreement(
+        counts=counts,
+        same=_share(counts.same, counts.n),
+        difference=paired_difference(counts),
+        mcnemar_p=mcnemar_p(counts),
+        kappa=cohens_kappa(counts),
+    )
+
+
+def in_words(comparison: Comparison) -> list[str]:
+    """What the intervals allow one to say, a sentence each; never more than that."""
+    difference = comparison.agreement.difference
+    if difference is None:
+        return ["Nothing can be said: no trace was settled by both."]
+    said = []
+    low, high = 100 * difference.low, 100 * difference.high
+    if difference.low > 0 or difference.high < 0:
+        less, width = ("more" if difference.low > 0 else "fewer"), 100 * abs(difference.value)
+        near, far = sorted((abs(low), abs(high)))
+        said.append(f"B passes {less} of these answers than A, by {width:.1f} points ({near:.1f} to {far:.1f}).")
+    else:
+        said.append(
+            f"These {comparison.agreement.counts.n} traces do not tell whether B passes more or fewer than A: anything "
+            f"from {low:+.1f} to {high:+.1f} points is possible."
+        )
+    if comparison.correct is not None and (gain := comparison.correct.difference) is not None:
+        labelled = comparison.correct.counts.n
+        if gain.low > 0 or gain.high < 0:
+            better, worse = ("B", "A") if gain.low > 0 else ("A", "B")
+            said.append(f"{better} agrees with people more often than {worse} on the {labelled} labelled ones.")
+        else:
+            said.append(f"The {labelled} labelled ones do not tell which of the two agrees with people more often.")
+    return said
+
+
+def _adding(counts: PairedCounts, a_passed: bool, b_passed: bool) -> PairedCounts:
+    if a_passed:
+        if b_passed:
+            return replace(counts, both_passed=counts.both_passed + 1)
+        return replace(counts, only_a_passed=counts.only_a_passed + 1)
+    if b_passed:
+        return replace(counts, only_b_passed=counts.only_b_passed + 1)
+    return replace(counts, both_failed=counts.both_failed + 1)
 
 
 def _share(part: int, whole: int) -> PassRate | None:
