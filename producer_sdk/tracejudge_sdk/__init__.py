@@ -10,6 +10,7 @@ Importing it loads no client library; those come with the first trace that is se
 from tracejudge_sdk._version import __version__
 from tracejudge_sdk.client import TraceClient
 from tracejudge_sdk.config import ClientSettings
+from tracejudge_sdk.default_client import default_client, set_default_client
 from tracejudge_sdk.errors import (
     ConfigError,
     LeaseLost,
@@ -20,8 +21,9 @@ from tracejudge_sdk.errors import (
     TransportRejected,
     TransportUnavailable,
 )
+from tracejudge_sdk.observe import observe
 from tracejudge_sdk.outbox import ClientStats
-from tracejudge_sdk.recording import TraceRecording
+from tracejudge_sdk.recording import TraceRecording, current_trace
 from tracejudge_sdk.sampling import keep
 from tracejudge_sdk.sender import SendPolicy
 from tracejudge_sdk.trace import Feedback, Record, SourceNode, Trace, TracePart, Turn, new_trace_id
@@ -49,8 +51,12 @@ __all__ = [
     "TransportUnavailable",
     "Turn",
     "__version__",
+    "current_trace",
+    "default_client",
     "keep",
     "new_trace_id",
+    "observe",
     "parse_queue_url",
+    "set_default_client",
     "transport_for",
 ]

@@ -12,15 +12,16 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 from tracejudge_sdk import codec, forks
 from tracejudge_sdk.building import to_feedback, to_trace
 from tracejudge_sdk.config import DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_RECORDS, ClientSettings, settings_from_env
 from tracejudge_sdk.errors import ConfigError
 from tracejudge_sdk.fields import Snapshot, snapshot_fields, wire_id
+from tracejudge_sdk.observe import Function, observe
 from tracejudge_sdk.outbox import ClientStats, Outbox, Pending
 from tracejudge_sdk.recording import TraceRecording
 from tracejudge_sdk.sampling import HEAD_SALT, keep
@@ -166,6 +167,17 @@ class TraceClient:
     def trace(self, **fields: Unpack[TraceFields]) -> TraceRecording:
         """`with client.trace(query=...) as t:` logs when the block ends, with its duration and how it ended."""
         return TraceRecording(self._log, cast("dict[str, Any]", fields))
+
+    @overload
+    def observe(self, function: Function, /) -> Function: ...
+
+    @overload
+    def observe(self, function: None = None, /, **rules: Any) -> Callable[[Function], Function]: ...
+
+    def observe(self, function: Callable[..., Any] | None = None, /, **rules: Any) -> Any:
+        """`@client.observe` or `@client.observe(query=..., ...)`: `tracejudge_sdk.observe` that logs to this client."""
+        decorate = observe(client=self, **rules)
+        return decorate if function is None else decorate(function)
 
     # -- ending ----------------------------------------------------------------------------------------------------
 

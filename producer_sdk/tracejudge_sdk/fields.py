@@ -162,9 +162,10 @@ def _text_of(value: Any) -> tuple[str | None, bool]:
 
 
 def error_text(error: BaseException) -> str:
-    """Type and message of an exception."""
+    """Type and message of an exception, the type alone where it has no message."""
     try:
-        return f"{type(error).__name__}: {error}"
+        message = str(error)
+        return f"{type(error).__name__}: {message}" if message else type(error).__name__
     except Exception:  # noqa: BLE001 - __str__ may raise anything
         return type(error).__name__
 

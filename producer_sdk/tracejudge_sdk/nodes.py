@@ -64,7 +64,7 @@ def snapshot_nodes(items: Any) -> Nodes:
     if items is None:
         return Nodes((), 0, False)
     lossy = False
-    if not isinstance(items, (list, tuple)) and _is_one_node(items):
+    if not isinstance(items, (list, tuple)) and is_one_node(items):
         items, lossy = (items,), True
     nodes: list[NodeSnapshot] = []
     size = 0
@@ -86,7 +86,8 @@ def snapshot_nodes(items: Any) -> Nodes:
     return Nodes(tuple(nodes), size, lossy)
 
 
-def _is_one_node(items: Any) -> bool:
+def is_one_node(items: Any) -> bool:
+    """Whether this is a node and no collection of them."""
     # A pydantic model, such as LlamaIndex's nodes are, can be iterated over: its fields would come.
     if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
         return True

@@ -1,13 +1,22 @@
-"""A trace that is logged when a block of code ends, with its duration and how it ended."""
+"""A trace that is logged when a block of code ends, with its duration and how it ended, and the one open right now.
+
+`current_trace()` is what code deep inside an answer uses to add what it alone knows, above all source nodes. It goes
+by context variables: tasks and `asyncio.to_thread` see the trace they were started in; a bare thread sees none.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from tracejudge_sdk.fields import error_text, wire_id
+from tracejudge_sdk.nodes import is_one_node
+
+_CURRENT: Final[ContextVar[TraceRecording | None]] = ContextVar("tracejudge_current_trace", default=None)
 
 
 class TraceRecording:
@@ -20,7 +29,9 @@ class TraceRecording:
     def __init__(self, log: Callable[[dict[str, Any]], str], fields: dict[str, Any]) -> None:
         fields["trace_id"] = wire_id(fields.get("trace_id"))
         # Into __dict__, because assignment to an attribute sets a field.
-        self.__dict__.update(_log=log, _fields=fields, _started=time.perf_counter())
+        self.__dict__.update(
+            _log=log, _fields=fields, _added=[], _started=time.perf_counter(), _token=None, _finished=False
+        )
 
     @property
     def trace_id(self) -> str:
@@ -31,6 +42,38 @@ class TraceRecording:
         """Sets several fields at once."""
         self._fields.update(fields)
 
+    def add_source_nodes(self, nodes: Any) -> None:
+        """Adds source nodes behind those the trace has: one or several, in any form that `log()` takes."""
+        with contextlib.suppress(Exception):  # a foreign iterator may raise anything; what came before stays
+            self._added.extend(_listed(nodes))
+
+    def says(self, name: str) -> bool:
+        """Whether the field was set, or source nodes were added."""
+        return self._fields.get(name) is not None or (name == "source_nodes" and bool(self._added))
+
+    def current(self) -> Current:
+        """While a `with` block of it runs, `current_trace()` gives this one, in this context."""
+        return Current(self)
+
+    def finish(self, error: BaseException | None = None, **fields: Any) -> None:
+        """Logs the trace with `fields` where they are not set yet; only the first call of several does anything."""
+        state = self.__dict__
+        if state["_finished"]:
+            return
+        state["_finished"] = True
+        logged: dict[str, Any] = dict(self._fields)
+        logged.update({name: value for name, value in fields.items() if not self.says(name)})
+        if self._added:
+            self.__dict__["_added"], added = [], self._added
+            self.add_source_nodes(logged.get("source_nodes"))
+            logged["source_nodes"] = [*self._added, *added]
+        logged.setdefault("latency_ms", (time.perf_counter() - self._started) * 1000)
+        if error is not None:
+            # Cancelled tasks, closed generators and the end of the process are no Exception.
+            logged.setdefault("status", "error" if isinstance(error, Exception) else "incomplete")
+            logged.setdefault("error", error_text(error))
+        self._log(logged)
+
     def __setattr__(self, name: str, value: Any) -> None:
         self._fields[name] = value
 
@@ -40,15 +83,51 @@ class TraceRecording:
 
     def __enter__(self) -> TraceRecording:
         self.__dict__["_started"] = time.perf_counter()
+        self.__dict__["_token"] = _CURRENT.set(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        fields = dict(self._fields)
-        fields.setdefault("latency_ms", (time.perf_counter() - self._started) * 1000)
-        if error is not None:
-            # Cancelled tasks, closed generators and the end of the process are no Exception.
-            fields.setdefault("status", "error" if isinstance(error, Exception) else "incomplete")
-            fields.setdefault("error", error_text(error))
-        self._log(fields)
+        token = self.__dict__["_token"]
+        if token is not None:
+            _leave(token)
+        self.finish(error)
+
+
+class Current:
+    """A block in which a trace is the current one."""
+
+    __slots__ = ("_recording", "_token")
+
+    def __init__(self, recording: TraceRecording) -> None:
+        self._recording = recording
+
+    def __enter__(self) -> None:
+        self._token = _CURRENT.set(self._recording)
+
+    def __exit__(self, *exception: object) -> None:
+        _leave(self._token)
+
+
+def current_trace() -> TraceRecording | None:
+    """The innermost trace that is open in this context: of `client.trace()`, of `@observe`, or None.
+
+    if (t := current_trace()) is not None: t.add_source_nodes(passages)
+    """
+    return _CURRENT.get()
+
+
+def _leave(token: Token[TraceRecording | None]) -> None:
+    # A block that is left in another context than it was entered in (a generator moved to another task) has nothing
+    # to take back there.
+    with contextlib.suppress(ValueError):
+        _CURRENT.reset(token)
+
+
+def _listed(nodes: Any) -> Any:
+    if nodes is None:
+        return ()
+    if isinstance(nodes, Mapping) or (not isinstance(nodes, (list, tuple)) and is_one_node(nodes)):
+        return (nodes,)
+    return nodes

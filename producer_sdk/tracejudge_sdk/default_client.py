@@ -1,0 +1,44 @@
+"""The client of those who name none: the one the service set, else one made from the environment when first needed."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tracejudge_sdk import forks
+from tracejudge_sdk.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tracejudge_sdk.client import TraceClient
+
+logger = logging.getLogger("tracejudge_sdk")
+
+
+class _Default:
+    client: TraceClient | None = None
+    looked: bool = False
+
+
+_default: Final = _Default()
+
+
+def set_default_client(client: TraceClient | None) -> None:
+    """Makes it the client of every `@observe` without one; None goes back to the environment."""
+    with forks.GATE:
+        _default.client = client
+        _default.looked = client is not None
+
+
+def default_client() -> TraceClient | None:
+    """The default client; None, with one warning, where the environment names no queue or app. Never raises."""
+    if not _default.looked:
+        from tracejudge_sdk.client import TraceClient
+
+        with forks.GATE:
+            if not _default.looked:
+                _default.looked = True
+                try:
+                    _default.client = TraceClient.from_env()
+                except ConfigError as error:
+                    logger.warning("tracejudge: nothing is logged, there is no default client: %s", error)
+    return _default.client
