@@ -16,6 +16,9 @@ class PipelineLimits:
     max_offset_gap: int = 10_000  # per partition, records at or beyond the oldest unfinished one
     batch_records: int = 100
     batch_wait_s: float = 0.5  # how long a batch waits to be filled
+    judge_in_flight: int = 256  # traces handed to one judge at once; the others can still be left to somebody else
+    result_interval_s: float = 0.2  # how long verdicts gather before they are stored
+    result_rows: int = 500  # so many do not wait for it
     commit_interval_s: float = 1.0
     drain_timeout_s: float = 30.0  # for work in flight when the pipeline is stopped
     unassigned_patience_s: float = 30.0  # with until_idle: how long to wait for a partition

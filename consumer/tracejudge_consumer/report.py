@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tracejudge.scores import Decision
 
@@ -52,13 +52,23 @@ class PipelineReport:
         return sum(self.dead_letters.values())
 
     def __add__(self, other: PipelineReport) -> PipelineReport:
+        return PipelineReport.total((self, other))
+
+    @classmethod
+    def total(cls, reports: Sequence[PipelineReport]) -> PipelineReport:
+        """All of them added up; the last that ended says how."""
         total: dict[str, Any] = {}
-        for name in (one.name for one in fields(self)):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if isinstance(mine, Mapping):
-                total[name] = dict(Counter(mine) + Counter(theirs))
-            elif name == "ended":
-                total[name] = theirs or mine
-            else:
-                total[name] = mine + theirs
-        return PipelineReport(**total)
+        for name in _NUMBERS:
+            total[name] = sum([getattr(one, name) for one in reports])
+        for name in _COUNTS:
+            counted: Counter[Any] = Counter()
+            for one in reports:
+                if mapping := getattr(one, name):
+                    counted.update(mapping)
+            total[name] = dict(counted)
+        total["ended"] = next((one.ended for one in reversed(reports) if one.ended), "")
+        return cls(**total)
+
+
+_NUMBERS: Final = tuple(one.name for one in fields(PipelineReport) if one.default == 0)
+_COUNTS: Final = tuple(one.name for one in fields(PipelineReport) if one.default_factory is dict)

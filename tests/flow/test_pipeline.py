@@ -305,13 +305,42 @@ def test_b31_a_slow_judge_holds_back_the_commit_and_not_the_next_batches(log: Pa
     stages = Stages()
     with Running(make_pipeline(log, store, panel, checkpoint=stages)) as running:
         stages.wait_for("scores_stored", 4)
-        assert len(scores_of(store)) == 40, "all but the slow batch"
+        assert make_trace(0).trace_id not in scores_of(store)
         assert committed(log) is None, "nothing beyond the unfinished record"
         slow.set()
         stages.wait_for("scores_stored", 5)
         report = running.stop()
     assert report.scored == 50
     assert committed(log) == 50
+
+
+def test_one_slow_call_holds_up_no_verdict_of_its_batch(log: Path, store: MemoryStore) -> None:
+    """The other nine are in the store, and the offsets before the slow one are committed, while it hangs."""
+    slow, others_stored, nine = threading.Event(), threading.Event(), threading.Event()
+    panel = ScriptedPanel(gate=lambda task: slow if task.trace.trace_id == make_trace(5).trace_id else None)
+    append(log, [make_trace(n) for n in range(10)])
+
+    def checkpoint(stage: str) -> None:
+        if stage == "results_stored" and len(store.scores.rows) == 9:
+            others_stored.set()
+        if stage == "committed" and committed(log) == 5:
+            nine.set()
+
+    with Running(make_pipeline(log, store, panel, checkpoint=checkpoint)) as running:
+        assert others_stored.wait(PATIENCE_S)
+        assert make_trace(5).trace_id not in scores_of(store)
+        assert nine.wait(PATIENCE_S), "the offsets before it are committed"
+        slow.set()
+        report = running.stop()
+    assert report.scored == 10
+    assert committed(log) == 10
+
+
+def test_results_that_come_together_are_stored_together(log: Path, store: MemoryStore, panel: ScriptedPanel) -> None:
+    append(log, [make_trace(n) for n in range(200)])
+    run_to_the_end(log, store, panel, limits={"batch_records": 50, "result_interval_s": 0.2, "result_rows": 100})
+    assert len(scores_of(store)) == 200
+    assert store.scores.inserts <= 20, "not one insert a trace"
 
 
 @pytest.mark.parametrize("bound", [{"max_in_flight_records": 15}, {"max_in_flight_bytes": 8_000}])
@@ -369,7 +398,7 @@ def test_a_judge_that_mostly_fails_is_told_once_and_so_is_its_return(
         )
     said = [record.message for record in caplog.records if "'scripted'" in record.message]
     assert len(said) == 2
-    assert "10 of 10 verdicts are invalid" in said[0]
+    assert "5 of its last 5 verdicts are invalid (5 judge_timeout)" in said[0]
     assert "most verdicts are valid again" in said[1]
 
 
@@ -427,7 +456,7 @@ def test_stopping_at_once_leaves_what_is_in_flight_for_the_next_start(log: Path,
         stages.wait_for("scores_stored", 2)
         running.stop(drain=False)
     never.set()
-    assert committed(log) == 10, "the end of the finished prefix"
+    assert committed(log) == 12, "the end of the finished prefix"
     panel = ScriptedPanel()
     run_to_the_end(log, store, panel)
     assert committed(log) == 30
@@ -455,7 +484,7 @@ def test_a_fault_of_our_own_ends_the_run_and_commits_what_was_done_before(log: P
     append(log, [make_trace(n) for n in range(50)])
     with pytest.raises(ZeroDivisionError, match="a mistake of ours"):
         run_to_the_end(log, store, ScriptedPanel(verdict=verdict), limits={"max_in_flight_records": 10})
-    assert committed(log) == 20
+    assert 20 <= (committed(log) or 0) <= 25, "each record is finished by itself"
 
 
 def test_feedback_and_open_parts_are_stored_and_not_judged(log: Path, store: MemoryStore, panel: ScriptedPanel) -> None:

@@ -16,7 +16,7 @@ from tracejudge.scores import Decision
 from tracejudge.store import ScoreFilter, TraceFilter, open_store
 from tracejudge.testing import make_trace
 from tracejudge_consumer.report import PipelineReport
-from tracejudge_consumer.stages.process import Stage
+from tracejudge_consumer.stages.checkpoints import Stage
 from tracejudge_sdk.trace import Record
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")

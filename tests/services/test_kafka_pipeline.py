@@ -23,8 +23,8 @@ from tracejudge.store import ScoreFilter, Store, open_store
 from tracejudge.testing import make_trace
 from tracejudge_consumer.intake.kafka import KafkaIntake
 from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.stages.checkpoints import Stage
 from tracejudge_consumer.stages.needs import PipelineStore
-from tracejudge_consumer.stages.process import Stage
 from tracejudge_sdk.codec import encode
 
 pytestmark = pytest.mark.kafka

@@ -31,7 +31,7 @@ from tracejudge.store import open_store
 from tracejudge_consumer.intake import Intake
 from tracejudge_consumer.intake.sqlite import SqliteIntake
 from tracejudge_consumer.pipeline import Pipeline
-from tracejudge_consumer.stages.process import Stage
+from tracejudge_consumer.stages.checkpoints import Stage
 from tracejudge_sdk.transports import KafkaQueue, SqliteQueue, parse_queue_url
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
 

@@ -16,7 +16,7 @@ from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.pipeline import Pipeline
 from tracejudge_consumer.report import PipelineReport
-from tracejudge_consumer.stages.process import Stage
+from tracejudge_consumer.stages.checkpoints import Stage
 from tracejudge_consumer.stages.store_calls import RetryPolicy
 
 PATIENCE_S = 60.0  # a bound for hangs, never waited for
@@ -28,6 +28,7 @@ def quick_limits(**changes: Any) -> PipelineLimits:
         "batch_records": 10,
         "batch_wait_s": 0.01,
         "commit_interval_s": 0.001,
+        "result_interval_s": 0.001,
         "poll_s": 0.02,
         "store_retry": RetryPolicy(first_s=0.001, longest_s=0.01),
         **changes,

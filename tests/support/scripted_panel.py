@@ -59,6 +59,10 @@ class ScriptedPanel:
     def judge_ids(self) -> Mapping[str, JudgeId]:
         return {name: JudgeId(f"{name}@000000000000") for name in self._names}
 
+    @property
+    def instant(self) -> frozenset[str]:
+        return frozenset()
+
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult:
         if self.unread_budgets:
             self.unread_budgets -= 1

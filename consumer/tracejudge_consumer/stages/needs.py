@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from tracejudge.judging import JudgeTask, PanelResult
@@ -20,6 +20,11 @@ class Judges(Protocol):
 
     @property
     def judge_ids(self) -> Mapping[str, JudgeId]: ...
+    @property
+    def instant(self) -> Collection[str]:
+        """Names of the judges that call nothing, so that a whole batch of theirs takes no time to speak of."""
+        ...
+
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult: ...
     async def close(self) -> None: ...
 

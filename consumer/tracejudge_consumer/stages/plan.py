@@ -11,7 +11,6 @@ from tracejudge.sampling import SampledTrace, SamplingPolicy, sample
 from tracejudge.scores import Decision, JudgeId, LedgerRow, TraceKey
 from tracejudge.signals import compute_signals
 from tracejudge.store import Known, StoredTrace
-from tracejudge_consumer.offsets import OffsetTracker
 from tracejudge_consumer.stages.read import IntakeRecord
 
 _NOBODY: frozenset[JudgeId] = frozenset()
@@ -19,10 +18,10 @@ _NOBODY: frozenset[JudgeId] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class PlannedTask:
-    """A trace to be judged, with the tracker that tells whether its partition is still ours."""
+    """A trace to be judged, with the records it came from."""
 
     task: JudgeTask
-    tracker: OffsetTracker
+    record: IntakeRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ class Plan:
             return self
         return Plan(
             to_store=tuple(one for one in self.to_store if one.key not in rejected),
-            tasks=tuple(one for one in self.tasks if _key(one.task) not in rejected),
+            tasks=tuple(one for one in self.tasks if one.record.key not in rejected),
             ledger=tuple(r for r in self.ledger if TraceKey(r.environment, r.app, r.trace_id) not in rejected),
             known=self.known,
             settled=self.settled,
@@ -114,7 +113,7 @@ def plan(
                 inclusion_probability=ask,
                 event_time=trace.event_time,
             )
-            tasks.append(PlannedTask(task, record.taken.tracker))
+            tasks.append(PlannedTask(task, record))
     return Plan(
         to_store=tuple(to_store),
         tasks=tuple(tasks),
@@ -141,7 +140,3 @@ def _row(sampled: SampledTrace, name: str, judge_id: JudgeId, verdict: Decision,
         inclusion_probability=decision.inclusion_probability,
         decided_at=at,
     )
-
-
-def _key(task: JudgeTask) -> TraceKey:
-    return TraceKey(task.trace.environment, task.trace.app, task.trace.trace_id)

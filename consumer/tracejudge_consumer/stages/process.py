@@ -1,8 +1,9 @@
 """One batch from read to stored: the order of steps that makes a crash at any point harmless.
 
 Dead letters, parts and feedback are stored; the store is asked what it knows of the traces; new traces are stored
-before anything is judged; then the judges; then calls, ledger and scores. Every step may be repeated after a crash:
-inserts change nothing the second time, and what is settled is not judged again.
+before anything is judged; then the judges, each verdict stored as it comes. Every step may be repeated after a crash:
+inserts change nothing the second time, and what is settled is not judged again. Each record is finished by itself, as
+soon as the store has everything about it.
 """
 
 from __future__ import annotations
@@ -10,38 +11,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Any, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.judging import PanelResult
 from tracejudge.sampling import SamplingPolicy
-from tracejudge.scores import LedgerRow, Outcome, TraceKey
-from tracejudge.store import Inserted, Known, StoredFeedback, StoredPart
-from tracejudge_consumer.assembler import assemble
+from tracejudge.scores import TraceKey
+from tracejudge.store import Inserted, StoredFeedback
 from tracejudge_consumer.dead_letter import DeadLetterGuard
-from tracejudge_consumer.health import Health
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.stages.checkpoints import Checkpoint
+from tracejudge_consumer.stages.judge import Answer, Judging, questions
 from tracejudge_consumer.stages.needs import Judges, PipelineStore
+from tracejudge_consumer.stages.parts import with_assembled
 from tracejudge_consumer.stages.plan import Plan, plan
 from tracejudge_consumer.stages.read import IntakeRecord, ReadBatch, TakenRecord, read_batch
 from tracejudge_consumer.stages.store_calls import StoreCalls
-from tracejudge_consumer.stages.turns import Turns
+from tracejudge_consumer.stages.turns import Turn, Turns
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
-_NOTHING = PanelResult(scores=(), ledger=(), calls=(), gone=())
 
-_FEW_VERDICTS = 5  # of one batch: fewer say nothing about the judge
-
-Stage = Literal["decoded", "traces_stored", "judged", "scores_stored", "committed"]
-"""The points between steps: each is passed once per batch (committed: once per commit)."""
-
-Checkpoint = Callable[[Stage], None]
-"""Called at every such point; a test kills the process there."""
+Finish = Callable[[Iterable[TakenRecord]], None]
+"""Called with records of which the store has everything."""
 
 
 class BatchProcessor:
@@ -52,37 +48,36 @@ class BatchProcessor:
         *,
         store: PipelineStore,
         judges: Judges,
+        judging: Judging,
         policy: SamplingPolicy,
         guard: DeadLetterGuard,
         calls: StoreCalls,
         pool: Executor,
         clock: Clock,
-        health: Health,
         metrics: Metrics,
         checkpoint: Checkpoint,
     ) -> None:
         self._store = store
         self._judges = judges
+        self._judging = judging
         self._policy = policy
         self._guard = guard
         self._calls = calls
         self._pool = pool
         self._clock = clock
-        self._health = health
         self._metrics = metrics
         self._checkpoint = checkpoint
         self._turns = Turns()
-        self._gone: set[str] = set()
-        self._failing: set[str] = set()
 
-    async def process(self, records: Sequence[TakenRecord]) -> PipelineReport:
-        """Everything there is to do about `records`; when it returns, the store has accepted all of it.
+    async def process(self, records: Sequence[TakenRecord], finish: Finish) -> PipelineReport:
+        """Everything there is to do about `records`; each is handed to `finish` once the store has all of it.
 
-        Raises TooManyDeadLetters, and whatever says that this program or the store's schema is wrong.
+        What is not handed over when this returns was left to whoever reads it next. Raises TooManyDeadLetters, and
+        whatever says that this program or the store's schema is wrong.
         """
         at = self._clock.now()
         read = await self._off_loop(partial(read_batch, records, at=at))
-        self._guard.note(read=len(records), dead=read.dead)
+        self._guard.note(read=len(records), dead=[letter for letter, _ in read.dead])
         self._checkpoint("decoded")
         report = PipelineReport(
             records=len(records),
@@ -90,125 +85,91 @@ class BatchProcessor:
             parts=len(read.parts),
             feedback=len(read.feedback),
             duplicates=read.duplicates,
-            dead_letters=Counter(letter.reason for letter in read.dead),
+            dead_letters=Counter(letter.reason for letter, _ in read.dead),
         )
         if read.dead:
-            await self._calls(partial(self._store.dead_letters.insert, read.dead))
+            await self._calls(partial(self._store.dead_letters.insert, [letter for letter, _ in read.dead]))
         if read.feedback:
-            feedback = [StoredFeedback(feedback=one, ingested_at=at) for one in read.feedback]
+            feedback = [StoredFeedback(feedback=one, ingested_at=at) for one, _ in read.feedback]
             report += _refused(await self._calls(partial(self._store.feedback.insert, feedback)))
-        assembled: Sequence[IntakeRecord] = ()
-        if read.parts:
-            assembled, refused = await self._assembled(read)
-            report += _refused(refused)
+        traces, assembled, inserted = await with_assembled(
+            read, store=self._store, calls=self._calls, clock=self._clock
+        )
+        report += _refused(inserted)
         self._count(read)
-        keys = [record.key for record in (*read.traces, *assembled)]
-        if keys:
-            async with self._turns.of(keys):
-                report += await self._judge(read.traces, assembled)
+        in_traces = {id(taken) for record in traces for taken in record.records}
+        finish(taken for taken in records if id(taken) not in in_traces)
+        report += await self.decide(traces, finish, assembled=assembled)
         self._checkpoint("scores_stored")
         return report
 
-    async def _judge(self, whole: Sequence[IntakeRecord], assembled: Sequence[IntakeRecord]) -> PipelineReport:
-        traces = (*whole, *assembled)
-        keys = [record.key for record in traces]
-        known = await self._calls(partial(self._store.lookup, keys))
+    async def decide(
+        self, traces: Sequence[IntakeRecord], finish: Finish, *, assembled: Collection[TraceKey] = ()
+    ) -> PipelineReport:
+        """Stores the traces, has them judged and stores what was decided. Each trace stands once among them."""
+        if not traces:
+            return PipelineReport()
+        turn = self._turns.take(record.key for record in traces)
+        try:
+            now = [record for record in traces if record.key not in turn.before]
+            later = [record for record in traces if record.key in turn.before]
+            work = [self._decide(now, turn, finish, assembled)] if now else []
+            if later:
+                work.append(self._decide_later(later, turn, finish, assembled))
+            return PipelineReport.total(await _all_of(work))
+        finally:
+            turn.leave_all()
+
+    async def _decide_later(
+        self, traces: Sequence[IntakeRecord], turn: Turn, finish: Finish, assembled: Collection[TraceKey]
+    ) -> PipelineReport:
+        await turn.comes()
+        return await self._decide(traces, turn, finish, assembled)
+
+    async def _decide(
+        self, traces: Sequence[IntakeRecord], turn: Turn, finish: Finish, assembled: Collection[TraceKey]
+    ) -> PipelineReport:
+        known = await self._calls(partial(self._store.lookup, [record.key for record in traces]))
         judge_ids = self._judges.judge_ids
         at = self._clock.now()
         todo: Plan = await self._off_loop(partial(plan, traces, known, policy=self._policy, judge_ids=judge_ids, at=at))
-        fresh = sum(record.key not in known for record in assembled)
+        fresh = sum(record.key in assembled and record.key not in known for record in traces)
         report = PipelineReport(known=todo.known, settled=todo.settled, assembled=fresh)
+        self._metrics.settled.inc(todo.settled)
         if todo.to_store:
             inserted = await self._calls(partial(self._store.traces.insert, todo.to_store))
             report += _refused(inserted)
             todo = todo.without({todo.to_store[row.index].key for row in inserted.rejected})
         self._checkpoint("traces_stored")
-        # A partition that was taken away is its new owner's to judge: judging here too would only buy it twice.
-        tasks = [one.task for one in todo.tasks if not one.tracker.forgotten]
-        result = await self._calls.until_answered(lambda: self._judges.evaluate(tasks)) if tasks else _NOTHING
-        self._notice(result)
-        self._checkpoint("judged")
-        # Where an invalid score stands, it stands for the judge: a row beside it would count the trace twice.
-        ledger = (*todo.ledger, *(row for row in result.ledger if not _is_invalid(known, row)))
-        # Money first: a budget must not forget calls that were made. Scores last, they make the trace settled.
-        if result.calls:
-            report += _refused(await self._calls(partial(self._store.calls.insert, result.calls)))
-        if ledger:
-            report += _refused(await self._calls(partial(self._store.ledger.insert, ledger)))
-        if result.scores:
-            report += _refused(await self._calls(partial(self._store.scores.insert, result.scores)))
-        self._metrics.scored(result.scores, ledger, result.calls)
-        self._metrics.settled.inc(todo.settled)
-        outcomes = Counter(score.outcome for score in result.scores)
-        return report + PipelineReport(
-            abandoned=len(todo.tasks) - len(tasks),
-            passed=outcomes[Outcome.PASSED],
-            failed=outcomes[Outcome.FAILED],
-            invalid=outcomes[Outcome.INVALID],
-            invalid_reasons=Counter(score.reason for score in result.scores if not score.outcome.settled),
-            ledger=Counter(row.decision for row in ledger),
-            asked=sum(len(task.judge_names) for task in tasks),
-            judge_calls=len(result.calls),
-        )
+        open_traces = _OpenTraces(traces, turn, finish)
+        invalid = {key: one.invalid for key, one in known.items() if one.invalid}
+        work = [self._write(todo, invalid, open_traces)] if todo.ledger else []
+        for question in questions(todo.tasks, self._judges.instant):
+            keys = [one.record.key for one in question.planned]
+            open_traces.wait_for(keys)
+            work.append(self._answered(self._judging.answer(question, invalid), keys, open_traces))
+        open_traces.finish_the_rest()
+        return PipelineReport.total([report, *await _all_of(work)])
 
-    async def _assembled(self, read: ReadBatch) -> tuple[list[IntakeRecord], Inserted]:
-        """Stores the parts, and gives the traces that are whole now."""
-        rows = [
-            StoredPart(
-                part=part,
-                ingested_at=self._clock.now(),
-                source=taken.raw.source,
-                partition=taken.raw.partition,
-                offset=taken.raw.offset,
-            )
-            for part, taken in read.parts
-        ]
-        inserted = await self._calls(partial(self._store.parts.insert, rows))
-        whole = {record.key for record in read.traces}
-        touched = {key: taken for key, taken in read.parts_by_key().items() if key not in whole}
-        # Read back after storing: of two consumers that hold the parts of one trace, the later one sees them all.
-        stored = await self._calls(partial(self._store.parts.of, list(touched)))
-        found: list[IntakeRecord] = []
-        for key, taken in touched.items():
-            trace = assemble([row.part for row in stored.get(key, ())])
-            if trace is not None:
-                found.append(IntakeRecord(trace, taken))
-        return found, inserted
+    def _write(
+        self, todo: Plan, invalid: Mapping[TraceKey, Collection[Any]], open_traces: _OpenTraces
+    ) -> Coroutine[Any, Any, PipelineReport]:
+        """Stores what was decided without a judge."""
+        keys = list({TraceKey(row.environment, row.app, row.trace_id) for row in todo.ledger})
+        open_traces.wait_for(keys)
+        rows = PanelResult(scores=(), ledger=todo.ledger, calls=(), gone=())
 
-    def _notice(self, result: PanelResult) -> None:
-        """Says once that a judge is gone, and once that it is back."""
-        back = self._gone & {score.judge_name for score in result.scores if score.outcome.settled}
-        for name in back:
-            self._gone.remove(name)
-            self._metrics.judges_gone.labels(name).set(0)
-            _LOG.warning("judge %r answers again", name)
-        for fault in result.gone:
-            if fault.judge_name not in self._gone:
-                self._gone.add(fault.judge_name)
-                self._metrics.judges_gone.labels(fault.judge_name).set(1)
-                _LOG.error("%s: its traces are undecided in the ledger", fault)
-        if back or result.gone:
-            self._health.judges_gone(self._gone)
-        self._notice_failing(result)
+        async def written() -> Answer:
+            return Answer(await self._judging.store(rows, invalid))
 
-    def _notice_failing(self, result: PanelResult) -> None:
-        """Says once that most verdicts of a judge are invalid, and once that they are not any more."""
-        all_of = Counter(score.judge_name for score in result.scores)
-        invalid = Counter(score.judge_name for score in result.scores if not score.outcome.settled)
-        for name, count in all_of.items():
-            if name not in self._failing and 2 * invalid[name] > count >= _FEW_VERDICTS:
-                self._failing.add(name)
-                reasons = Counter(s.reason for s in result.scores if s.judge_name == name and not s.outcome.settled)
-                _LOG.error(
-                    "judge %r: %d of %d verdicts are invalid (%s), and stay so; see `tracejudge tail --failed`",
-                    name,
-                    invalid[name],
-                    count,
-                    ", ".join(f"{number} {reason}" for reason, number in reasons.most_common(3)),
-                )
-            elif name in self._failing and 2 * invalid[name] <= count:
-                self._failing.remove(name)
-                _LOG.warning("judge %r: most verdicts are valid again", name)
+        return self._answered(written(), keys, open_traces)
+
+    async def _answered(
+        self, answer: Coroutine[Any, Any, Answer], keys: Iterable[TraceKey], open_traces: _OpenTraces
+    ) -> PipelineReport:
+        given = await answer
+        open_traces.done(key for key in keys if key not in given.left)
+        return given.report
 
     def _count(self, read: ReadBatch) -> None:
         for kind, number in (
@@ -219,7 +180,7 @@ class BatchProcessor:
             ("dead_letter", len(read.dead)),
         ):
             self._metrics.records.labels(kind).inc(number)
-        for letter in read.dead:
+        for letter, _ in read.dead:
             self._metrics.dead_letters.labels(letter.reason).inc()
 
     async def _off_loop(self, call: Callable[[], _T]) -> _T:
@@ -227,9 +188,47 @@ class BatchProcessor:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
 
-def _is_invalid(known: Mapping[TraceKey, Known], row: LedgerRow) -> bool:
-    before = known.get(TraceKey(row.environment, row.app, row.trace_id))
-    return before is not None and row.judge_id in before.invalid
+class _OpenTraces:
+    """What each trace of a batch still waits for; the last answer finishes it."""
+
+    def __init__(self, traces: Sequence[IntakeRecord], turn: Turn, finish: Finish) -> None:
+        self._traces = {record.key: record for record in traces}
+        self._waits: Counter[TraceKey] = Counter()
+        self._turn = turn
+        self._finish = finish
+
+    def wait_for(self, keys: Iterable[TraceKey]) -> None:
+        """One more answer is to come about each of these."""
+        self._waits.update(keys)
+
+    def done(self, keys: Iterable[TraceKey]) -> None:
+        """One answer about each of these is stored."""
+        for key in keys:
+            self._waits[key] -= 1
+            if not self._waits[key]:
+                self._end(key)
+
+    def finish_the_rest(self) -> None:
+        """Those that wait for nothing are finished."""
+        for key in self._traces:
+            if not self._waits[key]:
+                self._end(key)
+
+    def _end(self, key: TraceKey) -> None:
+        self._finish(self._traces[key].records)
+        self._turn.leave(key)
+
+
+async def _all_of(work: Sequence[Coroutine[Any, Any, PipelineReport]]) -> list[PipelineReport]:
+    """What each gave. The first that fails ends the others: their records come again."""
+    if len(work) == 1:
+        return [await work[0]]
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _refused(inserted: Inserted) -> PipelineReport:

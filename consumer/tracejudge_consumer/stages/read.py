@@ -25,10 +25,20 @@ class TakenRecord:
 
 @dataclass(frozen=True, slots=True)
 class IntakeRecord:
-    """A trace with the place it came from."""
+    """A trace with the records it stands for: when it is finished, all of these are."""
 
     trace: Trace
-    taken: TakenRecord
+    records: tuple[TakenRecord, ...]
+
+    @property
+    def taken(self) -> TakenRecord:
+        """The record that gave the trace its content."""
+        return self.records[-1]
+
+    @property
+    def forgotten(self) -> bool:
+        """Every partition it came from was taken away: the trace is its new owner's to judge."""
+        return all(record.tracker.forgotten for record in self.records)
 
     @property
     def key(self) -> TraceKey:
@@ -41,13 +51,16 @@ class ReadBatch:
 
     traces: tuple[IntakeRecord, ...]
     parts: tuple[tuple[TracePart, TakenRecord], ...]
-    feedback: tuple[Feedback, ...]
-    dead: tuple[DeadLetter, ...]
+    feedback: tuple[tuple[Feedback, TakenRecord], ...]
+    dead: tuple[tuple[DeadLetter, TakenRecord], ...]
     duplicates: int  # traces that repeat one of this batch: one stands for all
 
-    def parts_by_key(self) -> dict[TraceKey, TakenRecord]:
-        """Each trace of which parts are in the batch, with the record of the last of them."""
-        return {TraceKey(part.environment, part.app, part.trace_id): taken for part, taken in self.parts}
+    def parts_by_key(self) -> dict[TraceKey, tuple[TakenRecord, ...]]:
+        """Each trace of which parts are in the batch, with their records."""
+        found: dict[TraceKey, list[TakenRecord]] = {}
+        for part, taken in self.parts:
+            found.setdefault(TraceKey(part.environment, part.app, part.trace_id), []).append(taken)
+        return {key: tuple(records) for key, records in found.items()}
 
 
 def read_batch(records: Sequence[TakenRecord], *, at: datetime) -> ReadBatch:
@@ -58,27 +71,24 @@ def read_batch(records: Sequence[TakenRecord], *, at: datetime) -> ReadBatch:
     """
     traces: dict[TraceKey, IntakeRecord] = {}
     parts: list[tuple[TracePart, TakenRecord]] = []
-    feedback: list[Feedback] = []
-    dead: list[DeadLetter] = []
+    feedback: list[tuple[Feedback, TakenRecord]] = []
+    dead: list[tuple[DeadLetter, TakenRecord]] = []
     duplicates = 0
     for taken in records:
         try:
             record = decode(taken.raw.value)
         except RecordError as error:
-            dead.append(dead_letter(taken.raw, error, at=at))
+            dead.append((dead_letter(taken.raw, error, at=at), taken))
             continue
         if isinstance(record, Trace):
-            one = IntakeRecord(record, taken)
-            first = traces.setdefault(one.key, one)
-            if first is not one:
-                duplicates += 1
-                if first.trace.status == "incomplete" != record.status:
-                    trace = record.model_copy(update={"event_time": first.trace.event_time})
-                    traces[one.key] = IntakeRecord(trace, taken)
+            one = IntakeRecord(record, (taken,))
+            first = traces.get(one.key)
+            traces[one.key] = one if first is None else joined(first, one)
+            duplicates += first is not None
         elif isinstance(record, TracePart):
             parts.append((record, taken))
         else:
-            feedback.append(record)
+            feedback.append((record, taken))
     return ReadBatch(
         traces=tuple(traces.values()),
         parts=tuple(parts),
@@ -86,3 +96,11 @@ def read_batch(records: Sequence[TakenRecord], *, at: datetime) -> ReadBatch:
         dead=tuple(dead),
         duplicates=duplicates,
     )
+
+
+def joined(first: IntakeRecord, second: IntakeRecord) -> IntakeRecord:
+    """Two records of one trace as one, in the order they came."""
+    if first.trace.status == "incomplete" != second.trace.status:
+        trace = second.trace.model_copy(update={"event_time": first.trace.event_time})
+        return IntakeRecord(trace, (*first.records, *second.records))
+    return IntakeRecord(first.trace, (*second.records, *first.records))

@@ -8,14 +8,17 @@ import random
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from tracejudge.clock import Clock
 from tracejudge.errors import ServiceUnavailable
 from tracejudge_consumer.health import Health
 from tracejudge_consumer.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
+
+_TELL_EVERY_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +47,15 @@ class StoreCalls:
         retry: RetryPolicy,
         health: Health,
         metrics: Metrics,
+        clock: Clock,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._pool = pool
         self._retry = retry
         self._health = health
         self._metrics = metrics
+        self._clock = clock
+        self._told_at: float | None = None
         self._sleep = sleep
         self._draw = random.Random()  # noqa: S311 - spreads waits, protects nothing
 
@@ -69,10 +75,15 @@ class StoreCalls:
                 self._health.store_answered(str(error))
                 self._metrics.store_retries.inc()
                 delay_s = self._retry.delay_s(attempt, self._draw.random())
-                # The first failure and then every tenth: an hour without a store is not an hour of log lines.
-                level = logging.WARNING if attempt == 1 or attempt % 10 == 0 else logging.DEBUG
-                _LOG.log(level, "store does not answer (attempt %d, next in %.1f s): %s", attempt, delay_s, error)
+                self._tell(attempt, delay_s, error)
                 await self._sleep(delay_s)
             else:
                 self._health.store_answered()
                 return result
+
+    def _tell(self, attempt: int, delay_s: float, error: ServiceUnavailable) -> None:
+        # Many calls wait for one store: an hour without it is not an hour of log lines.
+        now = self._clock.monotonic()
+        if self._told_at is None or now - self._told_at >= _TELL_EVERY_S:
+            self._told_at = now
+            _LOG.warning("store does not answer (attempt %d, next in %.1f s): %s", attempt, delay_s, error)

@@ -3,10 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 
 from tracejudge.scores import TraceKey
+
+
+class Turn:
+    """One batch's place in the rows of those who work on its traces. `before` says whom it waits for, by trace."""
+
+    __slots__ = ("_last", "_mine", "before")
+
+    def __init__(
+        self,
+        last: dict[TraceKey, asyncio.Event],
+        mine: dict[TraceKey, asyncio.Event],
+        before: Mapping[TraceKey, asyncio.Event],
+    ) -> None:
+        self._last = last
+        self._mine = mine
+        self.before = before
+
+    async def comes(self) -> None:
+        """Waits until everybody who took one of these traces before has left it."""
+        for event in self.before.values():
+            await event.wait()
+
+    def leave(self, key: TraceKey) -> None:
+        """Lets the next one have this trace. May be called twice."""
+        event = self._mine.pop(key, None)
+        if event is not None:
+            event.set()
+            if self._last.get(key) is event:
+                del self._last[key]
+
+    def leave_all(self) -> None:
+        for key in tuple(self._mine):
+            self.leave(key)
 
 
 class Turns:
@@ -15,23 +47,12 @@ class Turns:
     def __init__(self) -> None:
         self._last: dict[TraceKey, asyncio.Event] = {}
 
-    @asynccontextmanager
-    async def of(self, keys: Iterable[TraceKey]) -> AsyncIterator[None]:
-        """Waits until everybody who asked for one of `keys` before has left.
+    def take(self, keys: Iterable[TraceKey]) -> Turn:
+        """A place behind everybody who asked for one of `keys` before.
 
         All keys are taken in one step, so everybody waits for earlier ones only and nobody for each other.
         """
-        keys = tuple(keys)
-        mine = asyncio.Event()
-        before = {self._last[key] for key in keys if key in self._last}
-        for key in keys:
-            self._last[key] = mine
-        try:
-            for event in before:
-                await event.wait()
-            yield
-        finally:
-            mine.set()
-            for key in keys:
-                if self._last.get(key) is mine:
-                    del self._last[key]
+        mine = {key: asyncio.Event() for key in keys}
+        before = {key: self._last[key] for key in mine if key in self._last}
+        self._last.update(mine)
+        return Turn(self._last, mine, before)

@@ -75,6 +75,11 @@ class Panel:
         """Judge name to JudgeId."""
         return {name: judge.judge_id for name, judge in self._judges.items()}
 
+    @property
+    def instant(self) -> frozenset[str]:
+        """Names of the judges that call nothing."""
+        return frozenset(name for name, judge in self._judges.items() if not judge.spec.calls_model)
+
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult:
         """Judges each task by the judges it names; every (task, judge) ends in exactly one of scores or ledger.
 

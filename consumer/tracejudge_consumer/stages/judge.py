@@ -1,0 +1,117 @@
+"""Planned traces to judges and what they say into the store: each verdict by itself, however slow its neighbours are.
+
+A judge that calls a model gets each trace as a question of its own, so that one slow call holds up nothing but its own
+trace; at most `at_once` of them are handed to a judge, the others wait here, where a partition that goes away or a
+consumer that stops can still leave them to somebody else unasked. Judges that call nothing get the batch in one piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tracejudge.judging import JudgeTask, PanelResult
+from tracejudge.scores import JudgeId, LedgerRow, Outcome, TraceKey
+from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.stages.judge_watch import JudgeWatch
+from tracejudge_consumer.stages.needs import Judges
+from tracejudge_consumer.stages.plan import PlannedTask
+from tracejudge_consumer.stages.results import ResultWriter
+from tracejudge_consumer.stages.store_calls import StoreCalls
+
+InvalidJudges = Mapping[TraceKey, Collection[JudgeId]]
+"""By trace the judges of which an invalid score is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Traces that are put to one or more judges in one piece."""
+
+    planned: tuple[PlannedTask, ...]
+    judges: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a question: counts, and the traces that were not asked about and are nobody's to finish here."""
+
+    report: PipelineReport
+    left: frozenset[TraceKey] = frozenset()
+
+
+def questions(tasks: Sequence[PlannedTask], instant: Collection[str]) -> list[Question]:
+    """The tasks as questions: one for all that is instant, one for each trace and other judge."""
+    at_once = [one for one in tasks if not one.task.judge_names.isdisjoint(instant)]
+    found = [Question(tuple(at_once), frozenset(instant))] if at_once else []
+    for one in tasks:
+        found += [Question((one,), frozenset([name])) for name in sorted(one.task.judge_names.difference(instant))]
+    return found
+
+
+class Judging:
+    """Asks, and stores the answers. For one event loop."""
+
+    def __init__(
+        self, *, judges: Judges, writer: ResultWriter, calls: StoreCalls, watch: JudgeWatch, at_once: int
+    ) -> None:
+        self._judges = judges
+        self._writer = writer
+        self._calls = calls
+        self._watch = watch
+        self._gates = {name: asyncio.Semaphore(at_once) for name in judges.judge_ids if name not in judges.instant}
+        self._stopping = False
+
+    def ask_no_more(self) -> None:
+        """What was not handed to a judge yet is left; what was is finished."""
+        self._stopping = True
+
+    async def answer(self, question: Question, invalid: InvalidJudges) -> Answer:
+        """Asks; returns when the store has what came of it."""
+        gate = self._gates.get(next(iter(question.judges)))
+        if gate is None:
+            asked, result = await self._ask(question)
+        else:
+            async with gate:
+                asked, result = await self._ask(question)
+        left = frozenset(one.record.key for one in question.planned if one not in asked)
+        taken_away = sum(one.record.forgotten for one in question.planned if one not in asked)
+        if result is None:
+            return Answer(PipelineReport(abandoned=taken_away), left)
+        report = await self.store(result, invalid)
+        questions_put = sum(len(one.task.judge_names & question.judges) for one in asked)
+        return Answer(report + PipelineReport(asked=questions_put, abandoned=taken_away), left)
+
+    async def store(self, result: PanelResult, invalid: InvalidJudges) -> PipelineReport:
+        """Stores what judges said. Beside an invalid score no ledger row is put: the trace would count twice."""
+        self._watch.note(result)
+        kept = tuple(row for row in result.ledger if not _is_invalid(row, invalid))
+        refused = await self._writer.write(replace(result, ledger=kept))
+        outcomes = Counter(score.outcome for score in result.scores)
+        return PipelineReport(
+            passed=outcomes[Outcome.PASSED],
+            failed=outcomes[Outcome.FAILED],
+            invalid=outcomes[Outcome.INVALID],
+            invalid_reasons=Counter(score.reason for score in result.scores if not score.outcome.settled),
+            ledger=Counter(row.decision for row in kept),
+            judge_calls=len(result.calls),
+            dead_letters=refused,
+        )
+
+    async def _ask(self, question: Question) -> tuple[Collection[PlannedTask], PanelResult | None]:
+        """What was asked about and what was said; a partition that was taken away is its new owner's to judge."""
+        asked = () if self._stopping else tuple(one for one in question.planned if not one.record.forgotten)
+        if not asked:
+            return asked, None
+        tasks = [_for(one.task, question.judges) for one in asked]
+        return asked, await self._calls.until_answered(lambda: self._judges.evaluate(tasks))
+
+
+def _for(task: JudgeTask, judges: frozenset[str]) -> JudgeTask:
+    names = task.judge_names & judges
+    return task if names == task.judge_names else replace(task, judge_names=names)
+
+
+def _is_invalid(row: LedgerRow, invalid: InvalidJudges) -> bool:
+    return row.judge_id in invalid.get(TraceKey(row.environment, row.app, row.trace_id), ())

@@ -1,0 +1,132 @@
+"""What judges said, made durable: the rows of many traces in one insert, as soon as they are there.
+
+A verdict is bought with money, so it is stored when it comes and not when its neighbours have come too. Inserts of
+single rows would make the store merge all day, so whatever comes while an insert is on its way, or within a short
+interval, goes together. Money first: a budget must not forget calls that were made. Scores last, they settle the trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tracejudge.clock import Clock
+from tracejudge.judging import PanelResult
+from tracejudge.store import Inserted
+from tracejudge_consumer.metrics import Metrics
+from tracejudge_consumer.stages.checkpoints import Checkpoint
+from tracejudge_consumer.stages.needs import PipelineStore
+from tracejudge_consumer.stages.store_calls import StoreCalls
+
+_LOG = logging.getLogger(__name__)
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    result: PanelResult
+    refused: Counter[str]  # rows the store would not take, by reason
+    stored: asyncio.Future[None]
+
+
+class ResultWriter:
+    """Stores results in the order calls, ledger, scores. For one event loop; one insert of each kind at a time."""
+
+    def __init__(
+        self,
+        *,
+        store: PipelineStore,
+        calls: StoreCalls,
+        metrics: Metrics,
+        clock: Clock,
+        checkpoint: Checkpoint,
+        interval_s: float,
+        most_rows: int,
+    ) -> None:
+        """`interval_s`: how long results gather between two inserts; `most_rows` of them do not wait for it."""
+        self._store = store
+        self._calls = calls
+        self._metrics = metrics
+        self._clock = clock
+        self._checkpoint = checkpoint
+        self._interval_s = interval_s
+        self._most_rows = most_rows
+        self._waiting: list[_Waiting] = []
+        self._rows = 0
+        self._began: float | None = None
+        self._full = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def write(self, result: PanelResult) -> Mapping[str, int]:
+        """Returns when the store has accepted all of it: how many rows it would not take, by reason.
+
+        Waits while the store is away. Raises what says that the store's schema or this program is wrong.
+        """
+        rows = len(result.calls) + len(result.ledger) + len(result.scores)
+        if not rows:
+            return {}
+        one = _Waiting(result, Counter(), asyncio.get_running_loop().create_future())
+        self._waiting.append(one)
+        self._rows += rows
+        if self._rows >= self._most_rows:
+            self._full.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        await one.stored
+        return one.refused
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                await self._gather()
+                batch, self._waiting, self._rows = self._waiting, [], 0
+                self._full.clear()
+                try:
+                    await self._insert(batch)
+                except BaseException as error:  # cancellation too: nobody may wait for what will not come
+                    for one in batch:
+                        if not one.stored.done():
+                            one.stored.set_exception(error)
+                    if not isinstance(error, Exception):
+                        raise
+                else:
+                    for one in batch:
+                        if not one.stored.done():
+                            one.stored.set_result(None)
+        finally:
+            self._task = None
+
+    async def _gather(self) -> None:
+        now = self._clock.monotonic()
+        left_s = 0.0 if self._began is None else self._began + self._interval_s - now
+        if left_s > 0 and self._rows < self._most_rows:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._full.wait(), left_s)
+        self._began = self._clock.monotonic()
+
+    async def _insert(self, batch: Sequence[_Waiting]) -> None:
+        self._checkpoint("judged")
+        calls = [(one, row) for one in batch for row in one.result.calls]
+        ledger = [(one, row) for one in batch for row in one.result.ledger]
+        scores = [(one, row) for one in batch for row in one.result.scores]
+        await self._rows_of(calls, self._store.calls.insert)
+        await self._rows_of(ledger, self._store.ledger.insert)
+        await self._rows_of(scores, self._store.scores.insert)
+        self._metrics.scored([row for _, row in scores], [row for _, row in ledger], [row for _, row in calls])
+        self._checkpoint("results_stored")
+
+    async def _rows_of(
+        self, rows: Sequence[tuple[_Waiting, _Row]], insert: Callable[[Sequence[_Row]], Inserted]
+    ) -> None:
+        if not rows:
+            return
+        values = [row for _, row in rows]
+        inserted = await self._calls(lambda: insert(values))
+        for row in inserted.rejected:
+            _LOG.error("the store refused a row (%s): %s", row.reason, row.detail)
+            rows[row.index][0].refused[f"store_{row.reason}"] += 1
