@@ -48,6 +48,9 @@ format: $(VENV)/installed-dev ## Format the code
 unit: $(VENV)/installed-dev ## The quick tests: no service, no engine
 	$(BIN)/pytest tests/unit tests/property
 
+chaos: $(VENV)/installed-dev ## Break everything at least five times over 20 000 traces on a real broker (SEED=1)
+	$(BIN)/python -m tests.chaos.long_run --seed $(or $(SEED),1)
+
 bench: $(VENV)/installed-dev ## Measure the lexical judge on labelled sets (TRACEJUDGE_DATA names their folder)
 	@test -n "$$TRACEJUDGE_DATA" || { echo "TRACEJUDGE_DATA names no folder of labelled sets: nothing to measure"; exit 1; }
 	$(BIN)/python -m tests.bench.fit_lexical "$$TRACEJUDGE_DATA"
