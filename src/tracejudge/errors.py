@@ -10,6 +10,7 @@ TraceJudgeError
 ├── StoreError               the store refused a statement (carries ClickHouse's code)
 │   └── SchemaTooNew         a newer release has migrated this store
 ├── JudgeGone                the judge cannot answer anybody: unknown model, bad key, no quota
+│   └── JudgeDown            its endpoint does not answer now: it passes, traces can wait for it
 └── NotFound                 what was asked for does not exist (a trace, a run, a judge)    (exit 1)
 """
 
@@ -77,9 +78,17 @@ class JudgeGone(TraceJudgeError):
     """The judge cannot answer anybody now: its traces wait as undecided. `kind` is a short stable code."""
 
     def __init__(self, judge_name: str, kind: str, message: str) -> None:
-        super().__init__(f"judge {judge_name!r} is gone ({kind}): {message}")
+        super().__init__(f"judge {judge_name!r} {self._says} ({kind}): {message}")
         self.judge_name = judge_name
         self.kind = kind
+
+    _says = "is gone"
+
+
+class JudgeDown(JudgeGone):
+    """The judge's endpoint does not answer at present; nobody has to mend its settings, and it is tried again soon."""
+
+    _says = "does not answer"
 
 
 class CheckFailed(TraceJudgeError):

@@ -21,8 +21,9 @@ from tests.support.judge_script import always, failing_first, in_turn, rate_limi
 from tests.support.judge_server import JudgeServer
 from tests.support.panels import Sleeps, make_task, make_tasks
 from tracejudge.judging import JudgeSpec, NothingSpent, Panel
+from tracejudge.judging.circuit import FIRST_PAUSE_DOWN_S
 from tracejudge.judging.endpoint_check import check_endpoint
-from tracejudge.scores import Outcome
+from tracejudge.scores import Decision, Outcome
 from tracejudge.testing import ManualClock, make_trace
 
 KEY = "sk-very-secret-0123456789"
@@ -40,10 +41,12 @@ def spec(server: JudgeServer, **fields: Any) -> JudgeSpec:
     return JudgeSpec.model_validate({**values, "api_key_env": "JUDGE_KEY", "max_calls_per_h": 10_000, **fields})
 
 
-def panel_of(server: JudgeServer, sleep: Sleeps | None = None, **fields: Any) -> Panel:
+def panel_of(
+    server: JudgeServer, sleep: Sleeps | None = None, clock: ManualClock | None = None, **fields: Any
+) -> Panel:
     return Panel(
         [spec(server, **fields)],
-        clock=ManualClock(),
+        clock=clock or ManualClock(),
         spend=NothingSpent(),
         environ={"JUDGE_KEY": KEY},
         sleep=sleep or Sleeps(),
@@ -193,13 +196,22 @@ async def test_no_more_calls_are_open_than_the_spec_allows() -> None:
         assert [call.status for call in result.calls] == ["ok"] * 60
 
 
-async def test_an_endpoint_that_is_not_there_gives_invalid_scores_and_no_exception() -> None:
+async def test_traces_wait_for_an_endpoint_that_is_not_there_and_are_scored_when_it_is_back() -> None:
     with JudgeServer(always(VERDICT)) as server:
-        nobody = panel_of(server, api_key_env=None, max_attempts=2)
-    result = await nobody.evaluate(make_tasks(range(3)))
-    await nobody.close()
-    assert [(score.outcome, score.reason) for score in result.scores] == [(Outcome.INVALID, "judge_error")] * 3
-    assert [call.status for call in result.calls] == ["connection"] * 6
+        clock = ManualClock()
+        panel = panel_of(server, clock=clock, api_key_env=None, max_attempts=2, max_calls_per_h=3)
+        port = int(server.base_url.split(":")[2].split("/")[0])
+    result = await panel.evaluate(make_tasks(range(3)))
+    assert result.scores == ()
+    assert {(row.decision, row.reason) for row in result.ledger} == {(Decision.UNDECIDED, "judge_down_unreachable")}
+    assert {call.status for call in result.calls} == {"unreachable"}
+    assert panel.availability()["faithful"].state == "down"
+    with JudgeServer(always(VERDICT), port=port):
+        clock.advance(FIRST_PAUSE_DOWN_S)
+        # Refused connections were none of the three calls that this hour has.
+        assert len((await panel.evaluate(make_tasks(range(3)))).scores) == 3
+        assert panel.availability()["faithful"].state == "ok"
+        await panel.close()
 
 
 @pytest.mark.parametrize("reply", [Reply(drop=True), Reply(VERDICT, malformed="truncated")])
@@ -211,7 +223,7 @@ async def test_a_reply_that_breaks_off_is_charged_and_a_connection_refused_is_no
     refused = (await panel.evaluate(make_tasks([1]))).calls
     await panel.close()
     assert [bool(call.cost_usd) for call in broken] == [True]
-    assert [call.cost_usd for call in refused] == [0.0]
+    assert {call.cost_usd for call in refused} == {0.0}
 
 
 async def test_odd_unicode_arrives_whole(server: JudgeServer) -> None:

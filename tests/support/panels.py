@@ -52,6 +52,7 @@ def make_panel(
     spend: SpendSource | None = None,
     caps: RunCaps | None = None,
     sleep: Sleeps | None = None,
+    patience_s: float = 0.0,
 ) -> Panel:
     """A panel whose models are `judge`, on a clock that stands still, with back-off that takes no time."""
     make = judge if judge is None or callable(judge) else lambda spec: judge
@@ -61,6 +62,7 @@ def make_panel(
         spend=spend or NothingSpent(),
         environ={},
         caps=caps,
+        patience_s=patience_s,
         make_completer=make,
         sleep=sleep or Sleeps(),
     )

@@ -252,9 +252,10 @@ async def test_a_call_across_midnight_is_paid_in_the_day_it_was_admitted_in() ->
 )
 async def test_what_may_have_been_billed_is_charged(error: Exception, charged: bool) -> None:
     result = await make_panel(llm_spec(max_attempts=1, **PRICES), ScriptedJudge(error)).evaluate([make_task(0)])
-    (call,) = result.calls
-    assert call.cost_usd is not None
-    assert (call.cost_usd > 0.5) is charged
+    for call in result.calls:
+        assert call.cost_usd is not None
+        assert (call.cost_usd > 0.5) is charged
+    assert result.calls
 
 
 async def test_output_without_a_bound_is_set_aside_as_a_long_reply() -> None:

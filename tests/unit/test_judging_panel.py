@@ -13,7 +13,7 @@ from llama_index.core.evaluation import BatchEvalRunner
 from tests.support.panels import NO, YES, lexical_spec, llm_spec, make_panel, make_task, make_tasks
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeTask, NothingSpent, Panel, evaluator_for
-from tracejudge.judging.panel import to_response
+from tracejudge.judging.responses import to_response
 from tracejudge.scores import Decision, Outcome
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.judges import ScriptedJudge

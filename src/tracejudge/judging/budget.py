@@ -70,6 +70,7 @@ class Hold:
 
     usd: float
     purses: tuple[_Purse, ...]
+    hour: _Window | None = None
 
 
 class RunBudget:
@@ -98,6 +99,10 @@ class RunBudget:
     def count(self) -> None:
         """One call more."""
         self._calls += 1
+
+    def uncount(self) -> None:
+        """One of them was none after all."""
+        self._calls -= 1
 
 
 class Budget:
@@ -179,12 +184,17 @@ class Budget:
             purses.append(self._day.purse)
         for purse in purses:
             purse.hold(usd)
-        return Hold(usd, tuple(purses))
+        return Hold(usd, tuple(purses), self._hour)
 
-    def settle(self, hold: Hold, *, usd: float) -> None:
-        """Replaces what `admit` set aside by what the call cost, in the day it was admitted in."""
+    def settle(self, hold: Hold, *, usd: float, made: bool = True) -> None:
+        """Replaces what `admit` set aside by what the call cost, in the day it was admitted in. `made` False: there was
+        no call after all (it never reached the endpoint)."""
         for purse in hold.purses:
             purse.settle(hold.usd, usd)
+        if not made:
+            self._run.uncount()
+            if hold.hour is not None:
+                hold.hour.calls -= 1
         self._run.settled.open()
 
     def _fits(self, usd: float) -> bool:

@@ -1,24 +1,62 @@
-"""Whether a judge can answer anybody at all: a bad key costs a handful of calls, not one for each trace.
+"""Whether a judge can answer anybody at all: a bad key or a dead endpoint costs a handful of calls, not one a trace.
 
-A circuit begins unproven: at most `UNPROVEN_CALLS` calls are in flight until one is answered. An answer that says that
-the judge is gone (bad key, unknown model, no quota) opens it: nothing is called. After a pause, which doubles each time
-up to a quarter of an hour, a single call may try again.
+A circuit begins unproven: at most `UNPROVEN_CALLS` calls are in flight until one is answered. It opens in two ways:
+
+- **gone**: the endpoint says that it answers nobody (bad key, unknown model, no quota). That takes somebody to mend it.
+- **down**: nobody answers there. `UNREACHED` refused connections in a row, or `FAILING_ROWS` different traces in a row
+  whose calls failed (5xx, timeouts, broken connections), without one answer in between. That passes.
+
+While it is open nothing is called. After a pause, which doubles each time, a single call tries; whoever comes meanwhile
+waits for what it finds.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Final
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal
 
 from tracejudge.clock import Clock
-from tracejudge.errors import JudgeGone
-from tracejudge.judging.loops import PerLoop
+from tracejudge.errors import JudgeDown, JudgeGone
+from tracejudge.judging.loops import PerLoop, Turnstile
 
 UNPROVEN_CALLS: Final = 5
+UNREACHED: Final = 3
+FAILING_ROWS: Final = 5
 FIRST_PAUSE_S: Final = 60.0
 LONGEST_PAUSE_S: Final = 900.0
+FIRST_PAUSE_DOWN_S: Final = 1.0
+LONGEST_PAUSE_DOWN_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Availability:
+    """Whether a judge can be asked now.
+
+    `retry_in_s` is how long until a call is tried again: 0 when one may be tried now, None while it is "ok".
+    """
+
+    state: Literal["ok", "down", "gone"]
+    kind: str = ""  # short and stable: "unreachable", "server_error", "timeout", "bad_key", ...
+    detail: str = ""
+    retry_in_s: float | None = None
+
+    @property
+    def worth_asking(self) -> bool:
+        """True when a call would be tried rather than turned away."""
+        return self.retry_in_s is None or self.retry_in_s <= 0.0
+
+
+AVAILABLE: Final = Availability(state="ok")
+
+
+class Passage(Enum):
+    """How a call got through, to be handed back to `leave`."""
+
+    PROVEN = "proven"
+    UNPROVEN = "unproven"
+    PROBE = "probe"
 
 
 class Circuit:
@@ -28,50 +66,96 @@ class Circuit:
         self._clock = clock
         self._proven = False
         self._gone: JudgeGone | None = None
-        self._pause_s = FIRST_PAUSE_S
+        self._pause_s = 0.0
         self._retry_at = 0.0
         self._probing = False
+        self._probed = Turnstile()
+        self._unreached = 0
+        self._failing: list[object] = []
         self._unproven = PerLoop(lambda: asyncio.Semaphore(UNPROVEN_CALLS))
 
     @property
     def gone(self) -> JudgeGone | None:
-        """Why the judge answers nobody, or None."""
+        """Why the judge answers nobody (a JudgeDown where it will pass by itself), or None."""
         return self._gone
 
-    @asynccontextmanager
-    async def passage(self) -> AsyncIterator[JudgeGone | None]:
-        """Gives None when the one call inside it may be made, else why not; waits while too many are unproven."""
-        if self._gone is not None:
-            if self._probing or self._clock.monotonic() < self._retry_at:
-                yield self._gone
-                return
-            self._probing = True
-            try:
-                yield None
-            finally:
-                self._probing = False
-            return
-        if not self._proven:
-            async with self._unproven.get():
-                # While waiting another call may have proved the judge, or have found it gone.
-                if self._gone is not None or not self._proven:
-                    yield self._gone
-                    return
-        yield None
+    @property
+    def availability(self) -> Availability:
+        if (gone := self._gone) is None:
+            return AVAILABLE
+        return Availability(
+            state="down" if isinstance(gone, JudgeDown) else "gone",
+            kind=gone.kind,
+            detail=str(gone),
+            retry_in_s=max(0.0, self._retry_at - self._clock.monotonic()),
+        )
+
+    async def enter(self) -> Passage | JudgeGone:
+        """How the one call now to be made gets through (hand it to `leave`), or why it may not be made; waits while too
+        many are unproven, or while a probe is on its way."""
+        if self._proven and self._gone is None:
+            return Passage.PROVEN
+        while True:
+            while self._gone is not None:
+                if self._probing:
+                    await self._probed.wait()
+                elif self._clock.monotonic() < self._retry_at:
+                    return self._gone
+                else:
+                    self._probing = True
+                    return Passage.PROBE
+            if self._proven:
+                return Passage.PROVEN
+            turns = self._unproven.get()
+            await turns.acquire()
+            # While waiting another call may have proved the judge, or have found it gone.
+            if not self._proven and self._gone is None:
+                return Passage.UNPROVEN
+            turns.release()
+
+    def leave(self, passage: Passage) -> None:
+        """The call is over, whatever became of it."""
+        if passage is Passage.UNPROVEN:
+            self._unproven.get().release()
+        elif passage is Passage.PROBE:
+            self._probing = False
+            self._probed.open()
 
     def answered(self) -> None:
         """The judge answered somebody: it is there."""
         self._proven = True
         self._gone = None
-        self._pause_s = FIRST_PAUSE_S
+        self._pause_s = 0.0
+        self._alive()
+
+    def refused(self) -> None:
+        """The endpoint is there, and takes no more at present (429)."""
+        if isinstance(self._gone, JudgeDown):
+            self.answered()
+        self._alive()
+
+    def failed(self, row: object, found: JudgeDown, *, reached: bool) -> None:
+        """A call for `row` failed in a way that passes. `reached`: there was a connection at least."""
+        self._unreached = 0 if reached else self._unreached + 1
+        if not any(row is other for other in self._failing):
+            self._failing.append(row)
+        if self._gone is not None or self._unreached >= UNREACHED or len(self._failing) >= FAILING_ROWS:
+            self._open(found, first_s=FIRST_PAUSE_DOWN_S, longest_s=LONGEST_PAUSE_DOWN_S)
 
     def found_gone(self, gone: JudgeGone) -> None:
         """The judge said that it answers nobody. Calls that were in flight together count as one finding."""
+        self._open(gone, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
+
+    def _open(self, gone: JudgeGone, *, first_s: float, longest_s: float) -> None:
         now = self._clock.monotonic()
-        if self._gone is not None:
-            if now < self._retry_at:
-                return
-            self._pause_s = min(2.0 * self._pause_s, LONGEST_PAUSE_S)
+        if self._gone is not None and now < self._retry_at:
+            return
+        self._pause_s = min(max(2.0 * self._pause_s, first_s), longest_s)
         self._gone = gone
         self._proven = False
         self._retry_at = now + self._pause_s
+        self._alive()
+
+    def _alive(self) -> None:
+        self._unreached = 0
+        self._failing.clear()

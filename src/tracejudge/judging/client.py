@@ -54,6 +54,9 @@ class Completer(Protocol):
 class OpenAICompatible:
     """The endpoint of one judge. Holds one session per event loop."""
 
+    stops_at_once: Final = True
+    """Its calls end as soon as they are cancelled."""
+
     def __init__(self, spec: JudgeSpec, *, api_key: str | None) -> None:
         self._url = f"{spec.base_url}/chat/completions"
         self._api_key = api_key or ""

@@ -21,6 +21,9 @@ DETAIL_CHARS: Final = 300
 
 Meaning = Literal["retry", "invalid", "gone"]
 
+UNREACHABLE: Final = "unreachable"
+"""Status of a call that did not even get a connection: no attempt of the trace, and none of the calls a cap counts."""
+
 
 class CallError(TraceJudgeError):
     """One call to a judge's model failed. `status` is the HTTP status, 0 where there was no answer; `sent` is False
@@ -66,6 +69,7 @@ class Diagnosis:
     gone_kind: str = ""
     retry_after_s: float | None = None
     detail: str = ""
+    capacity: bool = False  # the endpoint took no more, or too long: fewer calls at once may help
 
 
 _GONE_CODES: Final = {
@@ -84,6 +88,7 @@ _GONE_CODES: Final = {
 _GONE_STATUSES: Final = {401: "bad_key", 402: "no_quota", 403: "forbidden", 404: "unknown_model", 410: "unknown_model"}
 _THROTTLED_CODES: Final = frozenset({"throttlingexception", "toomanyrequestsexception", "rate_limit_exceeded"})
 _RETRY_STATUSES: Final = frozenset({408, 409, 425, 429})
+_OVERLOADED_STATUSES: Final = frozenset({503, 529})
 _FILTERED: Final = re.compile(r"content[_ ]?(filter|management|policy)|moderation|flagged|safety", re.IGNORECASE)
 _NAMED_RETRY: Final = re.compile(r"Timeout|Connection|ServiceUnavailable|InternalServer|Overloaded", re.IGNORECASE)
 _KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|key|rk)-[A-Za-z0-9_*.-]{6,}|Bearer\s+\S+", re.IGNORECASE)
@@ -92,8 +97,12 @@ _KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|key|rk)-[A-Za-z0-9_*.-]{6,}|Bearer\s+
 def diagnose(error: BaseException) -> Diagnosis:
     """What `error` means for the trace and the judge."""
     detail = describe(error)
+    if type(error).__name__ in _NEVER_SENT:
+        return Diagnosis(meaning="retry", status=UNREACHABLE, detail=detail)
     if isinstance(error, (CallTimeout, asyncio.TimeoutError, TimeoutError)) or "Timeout" in type(error).__name__:
-        return Diagnosis(meaning="retry", status="timeout", reason=InvalidReason.JUDGE_TIMEOUT, detail=detail)
+        return Diagnosis(
+            meaning="retry", status="timeout", reason=InvalidReason.JUDGE_TIMEOUT, detail=detail, capacity=True
+        )
     status, code, retry_after_s = _facts(error)
     if kind := _GONE_CODES.get(code.lower()):
         return Diagnosis(meaning="gone", status=kind, gone_kind=kind, detail=detail)
@@ -108,13 +117,22 @@ def diagnose(error: BaseException) -> Diagnosis:
             reason=InvalidReason.RATE_LIMITED,
             retry_after_s=retry_after_s,
             detail=detail,
+            capacity=True,
         )
     if status in _RETRY_STATUSES or status >= 500:
-        return Diagnosis(meaning="retry", status="server_error", retry_after_s=retry_after_s, detail=detail)
+        return Diagnosis(
+            meaning="retry",
+            status="server_error",
+            retry_after_s=retry_after_s,
+            detail=detail,
+            capacity=status in _OVERLOADED_STATUSES,
+        )
     if 400 <= status < 500:
         return Diagnosis(meaning="invalid", status="bad_request", reason=InvalidReason.BAD_REQUEST, detail=detail)
     if isinstance(error, MalformedReply):
         return Diagnosis(meaning="retry", status="malformed", detail=detail)
+    if never_sent(error):
+        return Diagnosis(meaning="retry", status=UNREACHABLE, detail=detail)
     if isinstance(error, (CallError, ConnectionError)) or _NAMED_RETRY.search(type(error).__name__):
         return Diagnosis(meaning="retry", status="connection", detail=detail)
     # Whatever a judge raises by itself it will most likely raise again on the same trace.
@@ -131,6 +149,11 @@ def billed_nothing(error: BaseException) -> bool:
         return False
     if _facts(error)[0] >= 400:
         return True
+    return never_sent(error)
+
+
+def never_sent(error: BaseException) -> bool:
+    """True where not even a connection came about."""
     cause: BaseException | None = error
     # Libraries wrap the error of the one below them; the chain is bounded, since it can be made to bite its tail.
     for _ in range(8):

@@ -1,8 +1,8 @@
 """The guard around judging: bounded attempts, back-off, and a value for every failure, so that a batch loses nothing.
 
 What an error means is said by `failures.diagnose`. Transient ones are tried again after a pause that holds no slot of
-the limiter; what concerns one trace makes that trace invalid at once; what concerns the judge opens its circuit. Only
-cancellation passes through.
+the limiter; what concerns one trace makes that trace invalid at once; what concerns the judge opens its circuit. A
+connection that never came about is no attempt of the trace. Only cancellation passes through.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from tracejudge.errors import JudgeGone
-from tracejudge.judging.circuit import Circuit
-from tracejudge.judging.failures import Diagnosis, OverBudget, SpendUnknown, diagnose, scrub
+from tracejudge.clock import Clock
+from tracejudge.errors import JudgeDown, JudgeGone
+from tracejudge.judging.circuit import Circuit, Passage
+from tracejudge.judging.evaluation import in_background
+from tracejudge.judging.failures import UNREACHABLE, Diagnosis, OverBudget, SpendUnknown, diagnose, scrub
 from tracejudge.judging.limiter import Limiter
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.scores import Decision, InvalidReason
@@ -23,6 +25,9 @@ from tracejudge.scores import Decision, InvalidReason
 T = TypeVar("T")
 
 BASE_WAIT_S: Final = 0.5
+SHORTEST_PAUSE_S: Final = 0.05
+LONGEST_BACKOFF_S: Final = 30.0
+MOST_UNREACHED: Final = 20
 LONGEST_WAIT_S: Final = 60.0
 """A Retry-After beyond this is not waited for: the trace becomes invalid / rate_limited, and the batch goes on."""
 
@@ -46,7 +51,11 @@ class _FailedAttempt(Exception):
 
 
 class Guard:
-    """Runs the attempts of one judge. `sleep` and `jitter` (uniform on [0, 1)) are handed in by tests."""
+    """Runs the attempts of one judge.
+
+    `patience_s`: how long a trace waits for an endpoint that is down before it is left undecided. `sleep` and `jitter`
+    (uniform on [0, 1)) are handed in by tests.
+    """
 
     def __init__(
         self,
@@ -54,22 +63,48 @@ class Guard:
         *,
         limiter: Limiter,
         circuit: Circuit,
+        clock: Clock,
+        patience_s: float = 0.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._spec = spec
         self._limiter = limiter
         self._circuit = circuit
+        self._clock = clock
+        self._patience_s = patience_s
         self._sleep = sleep
         self._jitter = jitter
 
     async def run(self, attempt: Callable[[], Awaitable[T]]) -> T | Failure:
         """The value of the first attempt that succeeds, or why there is none. Raises nothing but cancellation."""
-        for number in range(1, self._spec.max_attempts + 1):
+        row = object()
+        background = in_background()
+        began = None if self._patience_s <= 0.0 else self._clock.monotonic()
+        number = unreached = 0
+        while True:
+            diagnosis: Diagnosis | None = None
             try:
-                return await self._once(attempt)
+                outcome = await self._once(attempt, row, background=background)
+                if not _is_down(outcome):
+                    return outcome
             except _FailedAttempt as failed:
                 diagnosis = failed.diagnosis
+            if isinstance(down := self._circuit.gone, JudgeDown):
+                # Found by this failure or by another meanwhile: it is the endpoint's, and no fault of the trace.
+                if began is None or not await self._endures(began):
+                    return _undecided(down)
+                continue
+            if diagnosis is None:  # it was down a moment ago, and is there again
+                continue
+            if diagnosis.status == UNREACHABLE:
+                # The circuit opens long before this; only an endpoint that is there every now and then gets so far.
+                unreached += 1
+                if unreached >= MOST_UNREACHED:
+                    return _undecided(self._down(diagnosis))
+                await self._sleep(self.wait_s(diagnosis, unreached))
+                continue
+            number += 1
             wait_s = self.wait_s(diagnosis, number)
             if diagnosis.meaning == "invalid" or number == self._spec.max_attempts or wait_s > LONGEST_WAIT_S:
                 break
@@ -77,26 +112,38 @@ class Guard:
         tried = f" (after {number} attempts)" if number > 1 else ""
         return Failure(outcome=diagnosis.reason, code=diagnosis.reason.value, detail=f"{diagnosis.detail}{tried}")
 
+    async def _endures(self, began: float) -> bool:
+        """Waits until the endpoint may be tried again; False when patience is at its end."""
+        left_s = began + self._patience_s - self._clock.monotonic()
+        if left_s <= 0.0:
+            return False
+        await self._sleep(min(left_s, max(SHORTEST_PAUSE_S, self._circuit.availability.retry_in_s or 0.0)))
+        return True
+
     def wait_s(self, diagnosis: Diagnosis, attempt: int) -> float:
         """Seconds before the next attempt: exponential with full jitter, and never sooner than the server asks."""
-        backoff = BASE_WAIT_S * 2.0 ** (attempt - 1)
+        backoff = min(BASE_WAIT_S * 2.0 ** (attempt - 1), LONGEST_BACKOFF_S)
         jittered = backoff * (0.5 + 0.5 * self._jitter())
         asked = diagnosis.retry_after_s
         return jittered if asked is None else asked + jittered
 
-    async def _once(self, attempt: Callable[[], Awaitable[T]]) -> T | Failure:
+    async def _once(self, attempt: Callable[[], Awaitable[T]], row: object, *, background: bool) -> T | Failure:
         # The circuit comes first: whoever waits for an unproven judge to answer holds no slot that others could use.
-        async with self._circuit.passage() as gone:
-            if gone is not None:
-                return _undecided(gone)
-            tried = self._circuit.gone  # not None for the one call that finds out whether the judge is back
-            async with self._limiter.slot():
-                found = self._circuit.gone
-                if found is not None and found is not tried:
+        entered = await self._circuit.enter()
+        if not isinstance(entered, Passage):
+            return _undecided(entered)
+        try:
+            await self._limiter.acquire(background=background)
+            try:
+                if entered is not Passage.PROBE and (found := self._circuit.gone) is not None:
                     return _undecided(found)
-                return await self._attempt(attempt)
+                return await self._attempt(attempt, row)
+            finally:
+                self._limiter.release(background=background)
+        finally:
+            self._circuit.leave(entered)
 
-    async def _attempt(self, attempt: Callable[[], Awaitable[T]]) -> T | Failure:
+    async def _attempt(self, attempt: Callable[[], Awaitable[T]], row: object) -> T | Failure:
         try:
             value = await attempt()
         except OverBudget as error:
@@ -113,10 +160,22 @@ class Guard:
                 return _undecided(found)
             if diagnosis.meaning == "invalid":
                 self._circuit.answered()
+            elif diagnosis.reason is InvalidReason.RATE_LIMITED:
+                self._circuit.refused()
+            else:
+                self._circuit.failed(row, self._down(diagnosis), reached=diagnosis.status != UNREACHABLE)
             raise _FailedAttempt(diagnosis) from error
         self._circuit.answered()
         return value
 
+    def _down(self, diagnosis: Diagnosis) -> JudgeDown:
+        return JudgeDown(self._spec.name, diagnosis.status, diagnosis.detail)
+
+
+def _is_down(outcome: object) -> bool:
+    return isinstance(outcome, Failure) and isinstance(outcome.gone, JudgeDown)
+
 
 def _undecided(gone: JudgeGone) -> Failure:
-    return Failure(outcome=Decision.UNDECIDED, code=f"judge_gone_{gone.kind}", detail=str(gone), gone=gone)
+    prefix = "judge_down" if isinstance(gone, JudgeDown) else "judge_gone"
+    return Failure(outcome=Decision.UNDECIDED, code=f"{prefix}_{gone.kind}", detail=str(gone), gone=gone)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.judging.budget import Budget
-from tracejudge.judging.cost import call_cost_usd
-from tracejudge.judging.failures import CallError, CallTimeout, billed_nothing, diagnose
+from tracejudge.judging.cost import TYPICAL_REPLY_TOKENS, call_cost_usd
+from tracejudge.judging.evaluation import CallRecord, current
+from tracejudge.judging.failures import UNREACHABLE, CallError, CallTimeout, Diagnosis, billed_nothing, diagnose
+from tracejudge.judging.limiter import Limiter
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge_sdk.trace import new_trace_id
 
@@ -28,32 +28,13 @@ class Counted:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
-    """One call as it happened, before it is tied to a trace and a run."""
-
-    call_id: str
-    status: str
-    attempt: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
-    latency_ms: float
-    model_reported: str
-    started_at: datetime
-
-
-call_log: Final[ContextVar[list[CallRecord] | None]] = ContextVar("tracejudge_call_log", default=None)
-"""The list that the calls of the evaluation now running are written to: evaluations run as tasks of their own, and a
-user's evaluator makes its calls where nobody could hand it a list."""
-
-
 class Meter:
     """Counts and records the calls of one judge."""
 
-    def __init__(self, spec: JudgeSpec, *, budget: Budget, clock: Clock) -> None:
+    def __init__(self, spec: JudgeSpec, *, budget: Budget, limiter: Limiter, clock: Clock) -> None:
         self._spec = spec
         self._budget = budget
+        self._limiter = limiter
         self._clock = clock
 
     @property
@@ -72,46 +53,71 @@ class Meter:
         input_tokens: int,
         timeout_s: float,
         counted: Callable[[T], Counted] | None,
+        stops_at_once: bool = False,
     ) -> T:
         """The value of `make()`. `input_tokens` is an estimate, to be replaced by what the reply says.
 
-        `counted` None is for calls whose tokens nobody sees: their cost is unknown, which is not zero. Raises
-        OverBudget or SpendUnknown without calling, CallTimeout, or what `make` raises.
+        `counted` None is for calls whose tokens nobody sees: their cost is unknown, which is not zero. `stops_at_once`:
+        what `make` gives ends when it is cancelled, so it needs no task of its own to be left behind. Raises OverBudget
+        or SpendUnknown without calling, CallTimeout, or what `make` raises.
         """
         most = self._cost(input_tokens, self._spec.most_reply_tokens) if counted is not None else None
         hold = await self._budget.admit(most or 0.0)
         started_at, start = self._clock.now(), self._clock.monotonic()
-        cost, status, tally = most, "cancelled", Counted()
+        # "cancelled" may have been billed as well; what was never begun was not.
+        cost, status, tally = self._cost(0, 0), "cancelled", Counted()
+        begun = made = False
+        diagnosis: Diagnosis | None = None
+        expected_tokens = input_tokens + min(self._spec.most_reply_tokens, TYPICAL_REPLY_TOKENS)
         try:
-            value = await within(make(), timeout_s)
+            await self._limiter.begin(expected_tokens)
+            begun = made = True
+            cost = most
+            start = self._clock.monotonic()
+            value = await (bounded(make(), timeout_s) if stops_at_once else within(make(), timeout_s))
             status = "ok"
             if counted is not None:
                 tally = counted(value)
                 cost = self._cost(tally.input_tokens, tally.output_tokens)
             return value
         except Exception as error:  # whatever a judge's library raises: it is recorded and goes on its way
-            status = diagnose(error).status
+            diagnosis = diagnose(error)
+            status = diagnosis.status
+            made = status != UNREACHABLE
             # All else may have been billed: a call left waiting, a reply broken off or not to be read.
             if counted is not None and billed_nothing(error):
                 cost = self._cost(0, 0)
             raise
         finally:
-            self._budget.settle(hold, usd=cost or 0.0)
-            log = call_log.get()
-            if log is not None:
-                log.append(
+            latency_s = self._clock.monotonic() - start
+            if begun:
+                self._tell_limiter(status, diagnosis, latency_s)
+                if status == "ok" and counted is not None:
+                    self._limiter.correct_tokens(tally.input_tokens + tally.output_tokens - expected_tokens)
+            self._budget.settle(hold, usd=cost or 0.0, made=made)
+            evaluation = current.get()
+            if evaluation is not None and begun:
+                evaluation.calls.append(
                     CallRecord(
                         call_id=new_trace_id(),
                         status=status,
-                        attempt=len(log) + 1,
+                        attempt=len(evaluation.calls) + 1,
                         input_tokens=tally.input_tokens,
                         output_tokens=tally.output_tokens,
                         cost_usd=cost,
-                        latency_ms=1000.0 * (self._clock.monotonic() - start),
+                        latency_ms=1000.0 * latency_s,
                         model_reported=tally.model,
                         started_at=started_at,
                     )
                 )
+
+    def _tell_limiter(self, status: str, diagnosis: Diagnosis | None, latency_s: float) -> None:
+        if status == "ok":
+            self._limiter.answered(latency_s)
+        elif diagnosis is not None and diagnosis.capacity:
+            self._limiter.refused(retry_after_s=diagnosis.retry_after_s)
+        else:
+            self._limiter.ended()
 
     def _cost(self, input_tokens: int, output_tokens: int) -> float | None:
         return call_cost_usd(self._spec, input_tokens=input_tokens, output_tokens=output_tokens)
@@ -137,10 +143,42 @@ async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
         _abandon(task)
         # Time for last words: what was called on its behalf is still to be recorded.
         await asyncio.wait({task}, timeout=_GRACE_S)
-        raise CallTimeout(f"no answer within {timeout_s:g} s; raise timeout_s if the judge is merely slow")
+        raise _too_late(timeout_s)
     if task.cancelled():
         raise CallError("the judge cancelled itself")
     return task.result()
+
+
+async def bounded(awaitable: Awaitable[T], timeout_s: float) -> T:
+    """The awaitable's value, if it comes within `timeout_s`; else CallTimeout.
+
+    For what ends as soon as it is cancelled: it runs in the caller's own task, at a tenth of the cost of `within`.
+    """
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("bounded() needs a task")
+    asked_before = task.cancelling() if hasattr(task, "cancelling") else 0
+    fired = False
+
+    def fire() -> None:
+        nonlocal fired
+        fired = True
+        task.cancel()
+
+    timer = asyncio.get_running_loop().call_later(timeout_s, fire)
+    try:
+        return await awaitable
+    except asyncio.CancelledError:
+        # Python 3.10 cannot tell that somebody else asked for a cancellation in the same moment.
+        if not fired or (hasattr(task, "uncancel") and task.uncancel() > asked_before):
+            raise
+        raise _too_late(timeout_s) from None
+    finally:
+        timer.cancel()
+
+
+def _too_late(timeout_s: float) -> CallTimeout:
+    return CallTimeout(f"no answer within {timeout_s:g} s; raise timeout_s if the judge is merely slow")
 
 
 def _abandon(task: asyncio.Future[Any]) -> None:

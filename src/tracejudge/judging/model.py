@@ -40,6 +40,7 @@ class JudgeModel:
             input_tokens=input_tokens,
             timeout_s=self._spec.timeout_s,
             counted=_counted,
+            stops_at_once=getattr(self._completer, "stops_at_once", False),
         )
 
     async def close(self) -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation import BatchEvalRunner
-from llama_index.core.schema import NodeWithScore, TextNode
 
 from tracejudge.clock import Clock
 from tracejudge.errors import JudgeGone
-from tracejudge.judging.evaluators.guarded import TRACE
+from tracejudge.judging.circuit import Availability
 from tracejudge.judging.judgement import Judgement
 from tracejudge.judging.loops import PerLoop
 from tracejudge.judging.registry import Judge, MakeCompleter, Surroundings, build
+from tracejudge.judging.responses import to_response
 from tracejudge.judging.rows import call_rows, ledger_row, same_model, score_row
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.tasks import JudgeTask, PanelResult, RunCaps, SpendSource, content_hash
@@ -43,6 +43,9 @@ class Panel:
     """Judges batches of traces. Usable from any event loop; one instance may serve overlapping `evaluate` calls.
 
     Raises SettingsError with every fault of the specs (a key not in the environment, a class not to be imported).
+    `patience_s`: how long a trace waits inside `evaluate` for an endpoint that is down (connection refused, 5xx or
+    timeouts from everybody) before it is left undecided with reason `judge_down_...`; a judge that is gone is not
+    waited for.
     `make_completer` and `sleep` (of the back-off) are for tests.
     """
 
@@ -54,15 +57,18 @@ class Panel:
         spend: SpendSource,
         environ: Mapping[str, str] = os.environ,
         caps: RunCaps | None = None,
+        patience_s: float = 0.0,
         make_completer: MakeCompleter | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._clock = clock
+        self._sleep = sleep
         around = Surroundings(
             clock=clock,
             spend=spend,
             environ=environ,
             caps=caps or RunCaps(),
+            patience_s=patience_s,
             make_completer=make_completer,
             sleep=sleep,
         )
@@ -79,6 +85,24 @@ class Panel:
     def instant(self) -> frozenset[str]:
         """Names of the judges that call nothing."""
         return frozenset(name for name, judge in self._judges.items() if not judge.spec.calls_model)
+
+    def availability(self) -> Mapping[str, Availability]:
+        """Judge name to whether it can be asked now. A judge that calls no model is always "ok"."""
+        return {name: judge.circuit.availability for name, judge in self._judges.items()}
+
+    async def wait_until_available(self, names: Collection[str] | None = None, *, timeout_s: float) -> bool:
+        """Waits until each of these judges (all of them by default) is worth asking; False when `timeout_s` is over
+        before that. A judge that is down is worth asking once its pause is over: the next call finds out."""
+        wanted = [judge for name, judge in self._judges.items() if names is None or name in names]
+        deadline = self._clock.monotonic() + timeout_s
+        while True:
+            states = [judge.circuit.availability for judge in wanted]
+            wait_s = max((state.retry_in_s or 0.0 for state in states if not state.worth_asking), default=0.0)
+            left_s = deadline - self._clock.monotonic()
+            if wait_s <= 0.0 or left_s <= 0.0:
+                return wait_s <= 0.0
+            # No longer than a second at once: another call may find it back sooner.
+            await self._sleep(min(wait_s, left_s, 1.0))
 
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult:
         """Judges each task by the judges it names; every (task, judge) ends in exactly one of scores or ledger.
@@ -184,17 +208,3 @@ def _instants(rows: Sequence[_Judged], now: datetime) -> dict[int, datetime]:
     return {
         id(row.task): now - timedelta(microseconds=len(ranked) - place) for place, row in enumerate(ranked, start=1)
     }
-
-
-def to_response(trace: Trace) -> Response:
-    """The trace as LlamaIndex's Response, with the trace itself in its metadata."""
-    nodes = [
-        NodeWithScore(
-            node=TextNode(
-                id_=node.node_id or f"{trace.trace_id}#{place}", text=node.text or "", metadata=dict(node.metadata)
-            ),
-            score=node.score,
-        )
-        for place, node in enumerate(trace.source_nodes)
-    ]
-    return Response(response=trace.response, source_nodes=nodes, metadata={TRACE: trace, "trace_id": trace.trace_id})

@@ -26,7 +26,7 @@ from tracejudge.judging.evaluators.guarded import GuardedEvaluator
 from tracejudge.judging.evaluators.lexical import LexicalEvaluator
 from tracejudge.judging.failures import scrub
 from tracejudge.judging.guard import Guard
-from tracejudge.judging.limiter import limiters
+from tracejudge.judging.limiter import Limiter, limiters
 from tracejudge.judging.llama import LlamaIndexLLM, MeteredLLM
 from tracejudge.judging.meter import Meter
 from tracejudge.judging.model import JudgeModel
@@ -48,6 +48,8 @@ class Judge:
     judge_id: JudgeId
     evaluator: GuardedEvaluator
     budget: Budget
+    circuit: Circuit
+    limiter: Limiter
     model: JudgeModel | None
 
 
@@ -59,6 +61,7 @@ class Surroundings:
     spend: SpendSource
     environ: Mapping[str, str]
     caps: RunCaps = _NO_CAPS
+    patience_s: float = 0.0
     make_completer: MakeCompleter | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = random.random
@@ -70,7 +73,7 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
     spending cannot be seen."""
     faults: list[str] = []
     judges: dict[str, Judge] = {}
-    by_endpoint = limiters(specs)
+    by_endpoint = limiters(specs, clock=around.clock, sleep=around.sleep)
     run = RunBudget(around.caps)
     for spec in specs:
         if spec.name in judges:
@@ -83,11 +86,14 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
             )
             continue
         budget = Budget(spec, source=around.spend, clock=around.clock, run=run, sleep=around.sleep)
-        meter = Meter(spec, budget=budget, clock=around.clock)
+        limiter, circuit = by_endpoint[spec.endpoint], Circuit(clock=around.clock)
+        meter = Meter(spec, budget=budget, limiter=limiter, clock=around.clock)
         guard = Guard(
             spec,
-            limiter=by_endpoint[spec.endpoint],
-            circuit=Circuit(clock=around.clock),
+            limiter=limiter,
+            circuit=circuit,
+            clock=around.clock,
+            patience_s=around.patience_s,
             sleep=around.sleep,
             jitter=around.jitter,
         )
@@ -102,6 +108,8 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
             judge_id=spec.judge_id(),
             evaluator=GuardedEvaluator(inner, spec=spec, clock=around.clock),
             budget=budget,
+            circuit=circuit,
+            limiter=limiter,
             model=model,
         )
     if faults:

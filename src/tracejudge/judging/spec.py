@@ -89,7 +89,9 @@ class JudgeSpec(BaseModel):
 
     timeout_s: Annotated[float, Field(gt=0.0, le=3600.0)] = 60.0  # of one call
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    concurrency: Annotated[int, Field(ge=1, le=1024)] = 8
+    concurrency: Annotated[int, Field(ge=1, le=1024)] = 8  # most calls in flight; fewer while the endpoint takes fewer
+    max_requests_per_min: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None
+    max_tokens_per_min: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None
 
     usd_per_million_input_tokens: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     usd_per_million_output_tokens: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None

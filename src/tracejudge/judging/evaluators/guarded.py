@@ -10,16 +10,14 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator
 
 from tracejudge.clock import Clock
+from tracejudge.judging.evaluation import Evaluation, current
 from tracejudge.judging.evaluators.base import FixedPrompts, text_passages
 from tracejudge.judging.failures import describe
 from tracejudge.judging.judgement import Judgement, invalid, not_applicable
-from tracejudge.judging.meter import CallRecord, call_log
+from tracejudge.judging.responses import TRACE, TraceResponse
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.scores import Decision, InvalidReason
 from tracejudge_sdk.trace import Trace
-
-TRACE: Final = "tracejudge_trace"
-"""Key of the Response's metadata that holds the Trace it was rebuilt from."""
 
 _LOG: Final = logging.getLogger(__name__)
 _LACKING: Final = {
@@ -37,6 +35,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         self._inner = inner
         self._spec = spec
         self._clock = clock
+        self._reads_texts = type(inner).aevaluate_response is BaseEvaluator.aevaluate_response
 
     async def aevaluate(
         self,
@@ -55,21 +54,28 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
     async def aevaluate_response(
         self, query: str | None = None, response: Response | None = None, **kwargs: Any
     ) -> Judgement:
-        trace = (response.metadata or {}).get(TRACE) if response is not None else None
-        if not isinstance(trace, Trace):
-            trace = None
-        contexts = [node.get_content() for node in response.source_nodes] if response is not None else None
+        trace = _trace_of(response)
+        if isinstance(response, TraceResponse):
+            contexts: list[str] | None = response.texts
+        else:
+            contexts = [node.get_content() for node in response.source_nodes] if response is not None else None
         if trace is not None and trace.reference is not None:
             kwargs.setdefault("reference", trace.reference)
         text = response.response if response is not None else None
         lacking = _status(trace) or self._lacking(query, text, contexts, kwargs.get("reference"))
         if lacking is not None:
             return lacking.model_copy(update={"trace_id": trace.trace_id}) if trace is not None else lacking
-        return await self._judge(self._inner.aevaluate_response(query=query, response=response, **kwargs), trace=trace)
+        if self._reads_texts:
+            # What BaseEvaluator.aevaluate_response does, without building a node for each text.
+            evaluation = self._inner.aevaluate(query=query, response=text, contexts=contexts, **kwargs)
+        else:
+            evaluation = self._inner.aevaluate_response(query=query, response=response, **kwargs)
+        background = isinstance(response, TraceResponse) and response.background
+        return await self._judge(evaluation, trace=trace, background=background)
 
-    async def _judge(self, evaluation: Any, *, trace: Trace | None) -> Judgement:
-        calls: list[CallRecord] = []
-        token = call_log.set(calls)
+    async def _judge(self, evaluation: Any, *, trace: Trace | None, background: bool = False) -> Judgement:
+        running = Evaluation(background=background)
+        token = current.set(running)
         start = self._clock.monotonic()
         try:
             result = await evaluation
@@ -82,10 +88,11 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             )
             result = invalid(InvalidReason.JUDGE_ERROR, describe(error))
         finally:
-            call_log.reset(token)
+            current.reset(token)
         if not isinstance(result, Judgement):
             result = invalid(InvalidReason.JUDGE_ERROR, f"returned a {type(result).__name__}")
         elapsed_ms = 1000.0 * (self._clock.monotonic() - start)
+        calls = running.calls
         return result.model_copy(
             update={
                 "trace_id": trace.trace_id if trace is not None else "",
@@ -107,6 +114,13 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             if not have[need]:
                 return not_applicable(f"no_{need}", _LACKING[need])
         return None
+
+
+def _trace_of(response: Response | None) -> Trace | None:
+    if isinstance(response, TraceResponse):
+        return response.trace
+    trace = (response.metadata or {}).get(TRACE) if response is not None else None
+    return trace if isinstance(trace, Trace) else None
 
 
 def _status(trace: Trace | None) -> Judgement | None:

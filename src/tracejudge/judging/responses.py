@@ -1,0 +1,60 @@
+"""A stored trace as LlamaIndex's Response, whose nodes are only built where somebody asks for them.
+
+A TextNode costs more than all that a built-in judge does beside its call; evaluators of our own read the trace's texts
+as they are, and only evaluators that are not ours ask for nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llama_index.core.base.response.schema import Response
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from tracejudge_sdk.trace import Trace
+
+TRACE: Final = "tracejudge_trace"
+"""Key of the Response's metadata that holds the Trace it was rebuilt from."""
+
+
+class TraceResponse(Response):
+    """The Response of a trace. `background`: live traffic goes before it; `fresh`: no verdict of the cache will do."""
+
+    def __init__(self, trace: Trace, *, background: bool = False, fresh: bool = False) -> None:
+        # Not Response's own __init__: it would set source_nodes.
+        self.response = trace.response
+        self.metadata = {TRACE: trace, "trace_id": trace.trace_id}
+        self.trace = trace
+        self.background = background
+        self.fresh = fresh
+        self._nodes: list[NodeWithScore] | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The passages' texts in order, "" for a node without one: what `get_content` of each node would give."""
+        return [node.text or "" for node in self.trace.source_nodes]
+
+    @property
+    def source_nodes(self) -> list[NodeWithScore]:
+        if self._nodes is None:
+            self._nodes = [
+                NodeWithScore(
+                    node=TextNode(
+                        id_=node.node_id or f"{self.trace.trace_id}#{place}",
+                        text=node.text or "",
+                        metadata=dict(node.metadata),
+                    ),
+                    score=node.score,
+                )
+                for place, node in enumerate(self.trace.source_nodes)
+            ]
+        return self._nodes
+
+    @source_nodes.setter
+    def source_nodes(self, nodes: list[NodeWithScore]) -> None:
+        self._nodes = nodes
+
+
+def to_response(trace: Trace) -> TraceResponse:
+    """The trace as LlamaIndex's Response, with the trace itself in its metadata."""
+    return TraceResponse(trace)

@@ -1,0 +1,149 @@
+"""A judge whose endpoint is down: few calls, traces that wait, and one call that finds out whether it is back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.panels import YES, Sleeps, llm_spec, make_panel, make_task, make_tasks
+from tracejudge.errors import JudgeDown
+from tracejudge.judging import Panel
+from tracejudge.judging.circuit import FAILING_ROWS, FIRST_PAUSE_DOWN_S, LONGEST_PAUSE_DOWN_S, UNREACHED
+from tracejudge.judging.failures import CallError, MalformedReply
+from tracejudge.scores import Decision, Outcome
+from tracejudge.testing import ManualClock
+from tracejudge.testing.judges import Reply as JudgeReply
+from tracejudge.testing.judges import ScriptedJudge
+
+REFUSED = CallError("connection refused", sent=False)
+RATE_LIMITED = CallError("HTTP 429", status=429)
+BROKEN = CallError("HTTP 503", status=503)
+
+
+def panel_of(judge: ScriptedJudge, clock: ManualClock | None = None, **kwargs: Any) -> Panel:
+    return make_panel(llm_spec(**kwargs), judge, clock=clock)
+
+
+async def test_refused_connections_are_no_attempts_and_no_calls_of_the_hour() -> None:
+    clock, judge = ManualClock(), ScriptedJudge([REFUSED] * UNREACHED + [YES])
+    panel = panel_of(judge, clock, max_attempts=1, max_calls_per_h=5)
+    result = await panel.evaluate([make_task(0)])
+    assert result.scores == ()
+    assert [(row.decision, row.reason) for row in result.ledger] == [(Decision.UNDECIDED, "judge_down_unreachable")]
+    assert [type(gone) for gone in result.gone] == [JudgeDown]
+    assert {(call.status, call.cost_usd) for call in result.calls} == {("unreachable", None)}
+    clock.advance(FIRST_PAUSE_DOWN_S)
+    assert len((await panel.evaluate(make_tasks(range(1, 6)))).scores) == 5
+    assert len((await panel.evaluate([make_task(9)])).scores) == 0
+
+
+async def test_a_thousand_traces_cost_a_dead_endpoint_a_handful_of_connections() -> None:
+    judge = ScriptedJudge(REFUSED)
+    result = await panel_of(judge, concurrency=64).evaluate(make_tasks(range(1_000)))
+    assert judge.calls <= 5 * UNREACHED
+    assert len(result.ledger) == 1_000
+    assert result.scores == ()
+
+
+@pytest.mark.parametrize("error", [BROKEN, ConnectionResetError("reset"), MalformedReply("<html>")])
+async def test_an_endpoint_that_fails_everybody_is_down_and_spares_the_rest(error: Exception) -> None:
+    judge = ScriptedJudge(error)
+    result = await panel_of(judge, concurrency=64).evaluate(make_tasks(range(200)))
+    assert judge.calls <= 2 * FAILING_ROWS
+    assert {row.decision for row in result.ledger} == {Decision.UNDECIDED}
+    assert len(result.ledger) == 200
+
+
+async def test_one_trace_that_always_fails_opens_nothing() -> None:
+    def script(prompt: str) -> JudgeReply:
+        return BROKEN if "plan 3?" in prompt else YES
+
+    judge = ScriptedJudge(script)
+    panel = panel_of(judge, max_attempts=10)
+    result = await panel.evaluate(make_tasks(range(8)))
+    assert [score.outcome for score in result.scores].count(Outcome.INVALID) == 1
+    assert panel.availability()["faithful"].state == "ok"
+    assert judge.calls == 7 + 10
+
+
+async def test_rate_limits_alone_are_no_sign_of_a_dead_endpoint() -> None:
+    panel = panel_of(ScriptedJudge(RATE_LIMITED))
+    result = await panel.evaluate(make_tasks(range(20)))
+    assert {score.reason for score in result.scores} == {"rate_limited"}
+    assert panel.availability()["faithful"].state == "ok"
+
+
+async def test_it_is_tried_by_one_call_ever_more_rarely_and_the_others_wait_for_what_it_finds() -> None:
+    clock, judge = ManualClock(), ScriptedJudge(REFUSED)
+    panel = panel_of(judge, clock)
+    await panel.evaluate([make_task(0)])
+    pauses = []
+    for _ in range(8):
+        calls = judge.calls
+        retry_in_s = panel.availability()["faithful"].retry_in_s
+        assert retry_in_s is not None
+        pauses.append(retry_in_s)
+        clock.advance(retry_in_s)
+        await panel.evaluate(make_tasks(range(10)))
+        assert judge.calls == calls + 1
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, LONGEST_PAUSE_DOWN_S, LONGEST_PAUSE_DOWN_S]
+    judge.requests.clear()
+    judge._replies = [YES]
+    clock.advance(LONGEST_PAUSE_DOWN_S)
+    assert len((await panel.evaluate(make_tasks(range(10)))).scores) == 10
+
+
+async def test_with_patience_traces_wait_inside_the_panel_until_it_is_back() -> None:
+    clock = ManualClock()
+    judge = ScriptedJudge([REFUSED] * 6 + [YES])
+    panel = make_panel(llm_spec(), judge, clock=clock, sleep=Sleeps(clock), patience_s=60.0)
+    result = await panel.evaluate(make_tasks(range(20)))
+    assert len(result.scores) == 20
+    assert result.ledger == ()
+
+
+async def test_patience_ends() -> None:
+    clock = ManualClock()
+    panel = make_panel(llm_spec(), ScriptedJudge(REFUSED), clock=clock, sleep=Sleeps(clock), patience_s=30.0)
+    result = await panel.evaluate([make_task(0)])
+    assert [row.reason for row in result.ledger] == ["judge_down_unreachable"]
+    assert 30.0 <= clock.monotonic() < 60.0
+
+
+async def test_a_pipeline_may_wait_until_a_judge_is_worth_asking() -> None:
+    clock = ManualClock()
+    panel = make_panel(llm_spec(), ScriptedJudge([REFUSED] * 3 + [YES]), clock=clock, sleep=Sleeps(clock))
+    assert await panel.wait_until_available(timeout_s=0.0)
+    await panel.evaluate([make_task(0)])
+    assert not panel.availability()["faithful"].worth_asking
+    assert not await panel.wait_until_available(timeout_s=0.1)
+    assert await panel.wait_until_available(["faithful"], timeout_s=60.0)
+    assert len((await panel.evaluate([make_task(0)])).scores) == 1
+
+
+async def test_a_probe_that_is_cancelled_leaves_the_way_free() -> None:
+    clock, called = ManualClock(), asyncio.Event()
+    hang = asyncio.Event()
+
+    class Judge(ScriptedJudge):
+        async def complete(self, messages: Any) -> Any:
+            if self.calls == UNREACHED:
+                self.requests.append(tuple(messages))
+                called.set()
+                await hang.wait()
+            return await super().complete(messages)
+
+    judge = Judge([REFUSED] * UNREACHED + [YES])
+    panel = panel_of(judge, clock)
+    await panel.evaluate([make_task(0)])
+    clock.advance(FIRST_PAUSE_DOWN_S)
+    probe = asyncio.ensure_future(panel.evaluate([make_task(1)]))
+    await called.wait()
+    waiting = asyncio.ensure_future(panel.evaluate([make_task(2)]))
+    await asyncio.sleep(0)
+    probe.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await probe
+    assert len((await waiting).scores) == 1
