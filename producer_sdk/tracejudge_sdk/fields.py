@@ -59,6 +59,12 @@ _BASE_BYTES: Final = 1500  # what a trace costs in memory beside its texts
 _ENTRY_BYTES: Final = 150
 _IMMUTABLE: Final = (int, float, bool, type(None), datetime)
 TEXT_FIELDS: Final = frozenset(("query", "response", "error", "reference"))
+FIELD_NAMES: Final = TEXT_FIELDS | {
+    "source_nodes", "trace_id", "event_time", "status", "history", "expected_ids", "case_id", "latency_ms", "app",
+    "environment", "version", "model", "prompt_version", "index_version", "category", "session_id", "user_id",
+    "language", "tags",
+}  # fmt: skip
+"""Every keyword of `log()`."""
 
 
 class Snapshot(NamedTuple):
@@ -113,7 +119,7 @@ def snapshot_fields(fields: dict[str, Any], *, trace_id: str, time_ms: int, head
 
 def _plain_field(name: str, value: Any) -> tuple[Any, bool]:
     if name in TEXT_FIELDS:
-        return _text_of(value)
+        return text_of(value)
     if name == "history":
         return _history_of(value)
     if name == "expected_ids":
@@ -136,7 +142,7 @@ def _attribute(value: Any, name: str) -> Any:
         return None
 
 
-def _text_of(value: Any) -> tuple[str | None, bool]:
+def text_of(value: Any) -> tuple[str | None, bool]:
     """The text of a text field: itself, or what an object has as query_str, response, content or text.
 
     An answer that is still a stream (LlamaIndex: it has `response_gen`) gives None: only its reader may read it.
@@ -184,7 +190,7 @@ def _history_of(value: Any) -> tuple[list[dict[str, str]], bool]:
         else:
             role = _attribute(turn, "role") or _attribute(turn, "type")
             content = turn if role is None else _attribute(turn, "content")
-        content_text, content_lossy = _text_of(content)
+        content_text, content_lossy = text_of(content)
         plain_role, role_lossy = coerce_json(role if role is not None else "user")
         role_text = plain_role if isinstance(plain_role, str) else str(plain_role)
         lossy = lossy or content_lossy or role is None or (role_lossy and not isinstance(role, str))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final
@@ -30,7 +30,15 @@ class TraceRecording:
         fields["trace_id"] = wire_id(fields.get("trace_id"))
         # Into __dict__, because assignment to an attribute sets a field.
         self.__dict__.update(
-            _log=log, _fields=fields, _added=[], _started=time.perf_counter(), _token=None, _finished=False
+            _log=log,
+            _fields=fields,
+            _added=[],
+            _offered={},
+            _inside=[],
+            _around=current_trace(),
+            _started=time.perf_counter(),
+            _token=None,
+            _finished=False,
         )
 
     @property
@@ -47,6 +55,24 @@ class TraceRecording:
         with contextlib.suppress(Exception):  # a foreign iterator may raise anything; what came before stays
             self._added.extend(_listed(nodes))
 
+    def offer(self, *, source_nodes: Iterable[Any] = (), **fields: Any) -> None:
+        """Values for fields that nobody else says anything about when the trace ends; source nodes add up."""
+        offered: dict[str, Any] = self._offered
+        if source_nodes:
+            offered["source_nodes"] = [*offered.get("source_nodes", ()), *source_nodes]
+        offered.update({name: value for name, value in fields.items() if value is not None})
+
+    def offered(self, name: str) -> bool:
+        """Whether a value for the field was offered."""
+        return name in self._offered
+
+    def when_logged(self, inside: Callable[[dict[str, Any]], None]) -> bool:
+        """Calls `inside` with the fields of this trace when it is logged; False when that was already."""
+        if self._finished:
+            return False
+        self._inside.append(inside)
+        return True
+
     def says(self, name: str) -> bool:
         """Whether the field was set, or source nodes were added."""
         return self._fields.get(name) is not None or (name == "source_nodes" and bool(self._added))
@@ -61,17 +87,26 @@ class TraceRecording:
         if state["_finished"]:
             return
         state["_finished"] = True
+        state["_around"] = None  # traces that were opened inside each other one after the other must not hang together
         logged: dict[str, Any] = dict(self._fields)
-        logged.update({name: value for name, value in fields.items() if not self.says(name)})
+        logged.update({name: value for name, value in fields.items() if value is not None and not self.says(name)})
         if self._added:
             self.__dict__["_added"], added = [], self._added
             self.add_source_nodes(logged.get("source_nodes"))
             logged["source_nodes"] = [*self._added, *added]
+        for name, value in self._offered.items():
+            if logged.get(name) is None:
+                logged[name] = value
         logged.setdefault("latency_ms", (time.perf_counter() - self._started) * 1000)
         if error is not None:
             # Cancelled tasks, closed generators and the end of the process are no Exception.
             logged.setdefault("status", "error" if isinstance(error, Exception) else "incomplete")
             logged.setdefault("error", error_text(error))
+        self._deliver(logged)
+
+    def _deliver(self, logged: dict[str, Any]) -> None:
+        for inside in self._inside:
+            inside(logged)
         self._log(logged)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -95,6 +130,14 @@ class TraceRecording:
         self.finish(error)
 
 
+def current_trace_of(log: Callable[[dict[str, Any]], str]) -> TraceRecording | None:
+    """The innermost open trace that is logged by `log`: where two clients listen, each has traces of its own."""
+    recording = current_trace()
+    while recording is not None and recording.__dict__["_log"] != log:
+        recording = recording.__dict__["_around"]
+    return recording
+
+
 class Current:
     """A block in which a trace is the current one."""
 
@@ -115,7 +158,8 @@ def current_trace() -> TraceRecording | None:
 
     if (t := current_trace()) is not None: t.add_source_nodes(passages)
     """
-    return _CURRENT.get()
+    recording = _CURRENT.get()
+    return None if recording is None or recording.__dict__["_finished"] else recording
 
 
 def _leave(token: Token[TraceRecording | None]) -> None:

@@ -6,6 +6,8 @@ import importlib.metadata
 import subprocess
 import sys
 
+import pytest
+
 from tracejudge_sdk import __version__
 
 HEAVY = (
@@ -30,6 +32,21 @@ def test_making_a_client_and_logging_nothing_loads_nothing_more() -> None:
     client = "import tracejudge_sdk; client = tracejudge_sdk.TraceClient('{}', app='shop'); client.close()"
     for url in ("sqlite:///unused.db", "kafka://localhost:9092/traces"):
         assert not {"kafka", "sqlite3"} & _loaded(client.format(url))
+
+
+def test_the_integrations_load_their_library_only_when_used() -> None:
+    assert not {"llama_index", "opentelemetry", "langchain_core"} & _loaded("import tracejudge_sdk.integrations")
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "remedy"),
+    [("llama_index", "llama_index_instrumentation", "pip install 'llama-index-core>=0.14'")],
+)
+def test_an_integration_without_its_library_names_the_remedy(name: str, library: str, remedy: str) -> None:
+    code = f"import sys; sys.modules[{library!r}] = None; import tracejudge_sdk.integrations.{name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert remedy in done.stderr
 
 
 def test_the_version_said_on_the_wire_is_that_of_the_distribution() -> None:
