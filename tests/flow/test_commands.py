@@ -285,7 +285,7 @@ def test_a_judge_that_cannot_be_reached_is_no_success(at: Workplace) -> None:
         "max_attempts = 1\nmax_calls_per_h = 10\n"
     )
     said = at("score", "one.jsonl", "--judge", "dead.toml", expect=EXIT_UNAVAILABLE)
-    assert "1 invalid: judge_error, such as: " in said
+    assert "1 undecided: judge_down_unreachable" in said
 
 
 def test_doctor_says_ok_or_fail_with_the_fix(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,12 @@ def command(
 
         counts = asyncio.run(score_file(path, target, app=app, specs=specs, caps=caps, advance=advance))
     # Every trace invalid says nothing about the answers and much about the judge.
-    whole = all(item.reached == traces and item.invalid.total() < traces for item in counts.values())
+    whole = all(
+        item.reached == traces
+        and item.invalid.total() < traces
+        and not any(decision is Decision.UNDECIDED for decision, _ in item.decisions)
+        for item in counts.values()
+    )
     status = EXIT_DONE if whole else EXIT_UNAVAILABLE
     if as_json:
         click.echo(to_json({"file": file, "traces": traces, "broken": len(broken), "output": str(target),
