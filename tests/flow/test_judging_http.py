@@ -59,6 +59,7 @@ async def test_the_request_is_an_openai_chat_completion(server: JudgeServer) -> 
     await panel.close()
     (request,) = server.requests
     body = dict(request.body)
+    assert body.pop("response_format")["json_schema"]["strict"] is True
     assert [message["role"] for message in body.pop("messages")] == ["system", "user"]
     assert body == {"model": "judge", "max_tokens": 99, "temperature": 0.25, "seed": 7}
     assert request.headers["authorization"] == f"Bearer {KEY}"
@@ -66,7 +67,7 @@ async def test_the_request_is_an_openai_chat_completion(server: JudgeServer) -> 
 
 
 async def test_settings_that_are_none_are_not_sent(server: JudgeServer) -> None:
-    panel = panel_of(server, max_tokens=None, temperature=None)
+    panel = panel_of(server, max_tokens=None, temperature=None, structured_output=False)
     await panel.evaluate(make_tasks([0]))
     await panel.close()
     assert set(server.requests[0].body) == {"model", "messages"}

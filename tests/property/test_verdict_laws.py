@@ -7,19 +7,37 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tracejudge.judging.verdict import Number, Unreadable, Verdict, parse_number, parse_verdict
+from tracejudge.judging.verdict import Number, Unreadable, Verdict, parse_choice, parse_number, parse_verdict
+from tracejudge.judging.verdict_words import NO_WORDS, YES_WORDS, polarity
 from tracejudge.scores import InvalidReason
 
 
 @given(st.text())
 @example('{"verdict": "\\ud800"}')
 @example("</think><think>")
+@example("\u017fi.")
+@example("HAYIR!")
+@example('{"score": 1e999}')
+@example('{"score": NaN}')
+@example("[[C]]")
 def test_no_text_raises_and_what_is_unreadable_has_a_reason(text: str) -> None:
-    verdict = parse_verdict(text)
-    assert isinstance(verdict, (Verdict, Unreadable))
-    if isinstance(verdict, Unreadable):
-        assert verdict.reason in InvalidReason
-        assert verdict.detail
+    for reading in (parse_verdict(text), parse_number(text, low=1.0, high=5.0), parse_choice(text)):
+        if isinstance(reading, Unreadable):
+            assert reading.reason in InvalidReason
+            assert reading.detail
+
+
+@given(st.sampled_from([*YES_WORDS, *NO_WORDS]), st.sampled_from(["", ".", ", weil", " - eyes", "。", "**"]))
+def test_every_word_of_the_list_is_a_verdict_in_any_case(word: str, rest: str) -> None:
+    bold = "**" if rest == "**" else ""
+    for said in (word, word.upper()):
+        verdict = parse_verdict(f"{bold}{said}{rest}")
+        assert isinstance(verdict, Verdict), said
+        assert verdict.yes is polarity(word)
+
+
+def test_no_word_is_both() -> None:
+    assert not set(YES_WORDS) & set(NO_WORDS)
 
 
 @given(st.text(alphabet="yesnoYESNO .,:;-\n*{}\"'verdict<think>/", max_size=60))
@@ -27,7 +45,7 @@ def test_a_plain_verdict_is_the_reply_s_first_word(text: str) -> None:
     verdict = parse_verdict(text)
     if isinstance(verdict, Verdict) and not text.lstrip().startswith(("{", "<", "`", "v")) and "</" not in text:
         first = text.strip().lstrip("*").lower()
-        assert first.startswith("yes" if verdict.yes else "no")
+        assert first.startswith(YES_WORDS if verdict.yes else NO_WORDS)
 
 
 @given(st.sampled_from(["YES", "NO"]), st.text(alphabet="abc defg,;\n", max_size=40))

@@ -266,20 +266,74 @@ async def test_b14_a_template_given_as_text_reaches_a_stock_evaluator(name: str)
     [
         ("4.5\nclose to the reference", Outcome.PASSED, 0.875),
         ("2.0\nwrong", Outcome.FAILED, 0.25),
-        ("4.5", Outcome.INVALID, None),
-        ("4.0 looks right", Outcome.INVALID, None),
+        ("\n4.5\nfine", Outcome.PASSED, 0.875),
+        ("4.5", Outcome.PASSED, 0.875),
+        ("4.0 looks right", Outcome.PASSED, 0.75),
+        ("3.9\nnearly", Outcome.FAILED, 0.725),
+        ("Score: 4\nok", Outcome.PASSED, 0.75),
+        ("4/5\nok", Outcome.PASSED, 0.75),
+        ("**4.0**\nok", Outcome.PASSED, 0.75),
+        ("```\n4.0\nfine\n```", Outcome.PASSED, 0.75),
+        ("4,5\ngut", Outcome.PASSED, 0.875),
         ("9\ngreat", Outcome.INVALID, None),
-        ("Score: 4\nok", Outcome.INVALID, None),
+        ("nan", Outcome.INVALID, None),
+        ("about 4", Outcome.INVALID, None),
         ("   ", Outcome.INVALID, None),
     ],
 )
-async def test_b03_whatever_a_stock_evaluator_cannot_parse_is_invalid_and_raises_nothing(
+async def test_b03_a_stock_score_is_read_by_our_rules_and_raises_nothing(
     reply: str, outcome: Outcome, score: float | None
 ) -> None:
     trace = make_trace(0, reference="The limit is ten.")
     panel = make_panel(stock("CorrectnessEvaluator"), ScriptedJudge(reply))
     (row,) = (await panel.evaluate([make_task(trace, "stock")])).scores
+    assert row.outcome is outcome
+    assert row.score == pytest.approx(score)
+    assert row.raw_reply == reply or not reply.strip()
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [
+        ('```json\n{"passing": true, "feedback": "ok"}\n```', Outcome.PASSED),
+        ('{"passing": "false", "feedback": "it guesses"}', Outcome.FAILED),
+        ("{'passing': True, 'feedback': 'ok'}", Outcome.INVALID),
+        ("passing: true", Outcome.INVALID),
+        ('{"passing": tr', Outcome.INVALID),
+    ],
+)
+async def test_b03_a_stock_guideline_verdict_is_read_by_our_rules(reply: str, outcome: Outcome) -> None:
+    (row,) = (
+        await make_panel(stock("GuidelineEvaluator"), ScriptedJudge(reply)).evaluate([make_task(0, "stock")])
+    ).scores
+    assert row.outcome is outcome
+    assert row.raw_reply == reply
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "outcome", "score"),
+    [
+        ("AnswerRelevancyEvaluator", "It is about plans.\n[RESULT] 2", Outcome.PASSED, 1.0),
+        ("AnswerRelevancyEvaluator", "[RESULT] 0", Outcome.FAILED, 0.0),
+        ("AnswerRelevancyEvaluator", "Good.\n[RESULT] 10", Outcome.INVALID, None),
+        ("ContextRelevancyEvaluator", "Good.\n[RESULT] 3", Outcome.PASSED, 0.75),
+        ("ContextRelevancyEvaluator", "Good.\n[RESULT] ...", Outcome.INVALID, None),
+        ("ContextRelevancyEvaluator", "Good.\n[RESULT] 3.5.1", Outcome.INVALID, None),
+        ("ContextRelevancyEvaluator", "[RESULT] 1\n[RESULT] 4", Outcome.INVALID, None),
+    ],
+)
+async def test_stock_points_are_read_whole_or_not_at_all(
+    name: str, reply: str, outcome: Outcome, score: float | None
+) -> None:
+    (row,) = (await make_panel(stock(name), ScriptedJudge(reply)).evaluate([make_task(0, "stock")])).scores
     assert (row.outcome, row.score) == (outcome, score)
+
+
+async def test_a_stock_evaluator_may_be_named_without_its_path() -> None:
+    short = stock("RelevancyEvaluator", kind="RelevancyEvaluator")
+    assert short == stock("RelevancyEvaluator")
+    (row,) = (await make_panel(short, ScriptedJudge("YES")).evaluate([make_task(0, "stock")])).scores
+    assert row.outcome is Outcome.PASSED
 
 
 async def test_stock_correctness_without_a_reference_is_not_applicable() -> None:

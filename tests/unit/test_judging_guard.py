@@ -186,10 +186,11 @@ async def test_a_request_the_endpoint_never_takes_is_invalid_at_once(error: Exce
     assert judge.calls == 2
 
 
-async def test_a_trace_beyond_the_context_window_is_invalid_without_a_call() -> None:
+async def test_a_trace_that_takes_too_many_parts_is_invalid_without_a_call() -> None:
     judge = ScriptedJudge(YES)
     long = make_task(make_trace(0, response="word " * 40_000))
-    result = await make_panel(llm_spec(context_window_tokens=8192), judge).evaluate([long, make_task(1)])
+    small = llm_spec(context_window_tokens=8192, max_calls_per_trace=4)
+    result = await make_panel(small, judge).evaluate([long, make_task(1)])
     assert [score.reason for score in result.scores] == ["bad_request", ""]
     assert judge.calls == 1
 

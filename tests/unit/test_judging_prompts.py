@@ -135,6 +135,7 @@ def test_braces_in_judged_text_mean_nothing() -> None:
 
 
 def test_a_prompt_may_show_json() -> None:
-    check_template('{"verdict": "YES"} {response} {context}', required=("response", "context"))
+    names = ("response", "context")
+    check_template('{"verdict": "YES"} {response} {context}', known=names, required=names)
     with pytest.raises(PromptError, match="unknown variable"):
-        check_template("{response} {contxt}", required=("response", "context"))
+        check_template("{response} {contxt}", known=names, required=names)

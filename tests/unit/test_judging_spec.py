@@ -20,7 +20,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
     "lexical .7": ({"kind": "lexical", "threshold": 0.7}, "lexical@e286a72a77c0"),
     "faithfulness": (
         {"kind": "faithfulness", "base_url": "https://judge.example/v1", "model": "gpt-x"},
-        "faithfulness@7b093b27a815",
+        "faithfulness@81973d34e948",
     ),
     "own prompt": (
         {
@@ -29,11 +29,11 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
             "model": "gpt-x",
             "prompt": "Is {response} in {context}?",
         },
-        "faithfulness@de9f83107d40",
+        "faithfulness@91eeb3e34ef0",
     ),
     "any LLM": (
         {"kind": "faithfulness", "llm": "llama_index.llms.openai:OpenAI", "llm_options": {"model": "gpt-x"}},
-        "faithfulness@a5c9b569f339",
+        "faithfulness@742e3f8b8dd8",
     ),
     "own class": ({"kind": "acme.judges:Polite", "options": {"strict": True}}, "own@cbb7dcdb5994"),
 }
@@ -107,7 +107,7 @@ def test_the_id_of_an_own_class_follows_its_code_number_and_options() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"kind": "lexcal"}, "neither one of 'lexical', 'faithfulness' nor an import path"),
+        ({"kind": "lexcal"}, "neither one of 'lexical', 'faithfulness', "),
         ({"name": "a@b"}, "name"),
         ({"kind": "faithfulness"}, "give base_url and model"),
         ({"kind": "faithfulness", "base_url": "http://j/v1"}, "give base_url and model"),
@@ -224,15 +224,16 @@ def test_ordinary_options_are_not_taken_for_secrets() -> None:
 
 def test_the_parser_s_number_is_in_the_id_of_whoever_s_reply_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     def ids() -> list[str]:
-        names = ("FaithfulnessEvaluator", "CorrectnessEvaluator")
+        names = ("FaithfulnessEvaluator", "CorrectnessEvaluator", "PairwiseComparisonEvaluator")
         fields = {"base_url": "http://j/v1", "model": "m"}
         return [JudgeSpec.model_validate({"name": "s", "kind": f"{STOCK}:{n}", **fields}).judge_id() for n in names]
 
     before = ids()
-    monkeypatch.setattr("tracejudge.judging.spec.PARSER", PARSER + 1)
+    monkeypatch.setattr("tracejudge.judging.identity.PARSER", PARSER + 1)
     after = ids()
     assert before[0] != after[0]
-    assert before[1] == after[1]
+    assert before[1] != after[1]
+    assert before[2] == after[2]
     kind = llm_spec().built_in
     assert kind is not None
     assert kind.parser == PARSER

@@ -7,6 +7,7 @@ logged, stored or shown in an error, even where the server repeats it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -20,6 +21,7 @@ from tracejudge.judging.loops import PerLoop
 from tracejudge.judging.spec import JudgeSpec
 
 _MAX_REPLY_BYTES: Final = 4_000_000
+_FORM_REFUSED: Final = re.compile(r"response_format|json_schema|structured.?output|guided", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class OpenAICompatible:
         if spec.max_tokens is not None:
             self._body["max_tokens"] = spec.max_tokens
         self._body |= spec.extra_body
+        self._response_format = spec.response_format()
         self._headers = {"Content-Type": "application/json"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
@@ -78,7 +81,20 @@ class OpenAICompatible:
         """One call. Raises CallError with the HTTP status and the provider's code, or MalformedReply."""
         for stale in self._sessions.take_stale():
             await stale.close()
+        wanted = self._response_format
+        try:
+            return await self._post(messages, wanted)
+        except CallError as error:
+            if wanted is None or error.status not in (400, 422) or not _FORM_REFUSED.search(str(error)):
+                raise
+        # An endpoint without structured output says so once; the words of the prompt ask for the same shape.
+        self._response_format = None
+        return await self._post(messages, None)
+
+    async def _post(self, messages: Sequence[Message], response_format: dict[str, Any] | None) -> Completion:
         body = {**self._body, "messages": [{"role": item.role, "content": item.content} for item in messages]}
+        if response_format is not None:
+            body["response_format"] = response_format
         try:
             async with self._sessions.get().post(self._url, data=json.dumps(body), headers=self._headers) as response:
                 raw = await _read(response)

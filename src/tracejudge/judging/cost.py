@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tracejudge.judging.prompts import read_prompt
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge_sdk.trace import Trace
 
@@ -65,18 +64,18 @@ def estimate(
     """What each judge would cost on `traces`, or in a day at `traces_per_day` traces of typical length.
 
     A class of one's own that calls a model by itself counts one call a trace, of unknown tokens and cost. `rates` holds
-    the share of traces each judge gets, by name (1 where it is not named). One call a trace and no failed attempts: the
-    bill can differ by retries.
+    the share of traces each judge gets, by name (1 where it is not named). Traces that fit the judge's window and no
+    failed attempts: the bill can differ by parts and retries.
     """
     count = len(traces) if traces is not None else round(traces_per_day or 0)
     chars = sum(map(trace_chars, traces)) if traces is not None else count * TYPICAL_TRACE_CHARS
     estimates = []
     for spec in specs:
         rate = 1.0 if rates is None else rates.get(spec.name, 1.0)
-        calls = round(count * rate) if spec.calls_model else 0
-        overhead = len(read_prompt("system")) + len(spec.prompt_text())
+        calls = round(count * rate) * spec.usual_calls
+        overhead = len(spec.system_text()) + len(spec.prompt_text())
         seen = calls if spec.asks_model else 0
-        input_tokens = tokens_of(round(chars * rate) + seen * overhead) if seen else 0
+        input_tokens = tokens_of(round(chars * rate) * spec.usual_calls + seen * overhead) if seen else 0
         output_tokens = seen * min(TYPICAL_REPLY_TOKENS, spec.most_reply_tokens)
         usd: float | None = 0.0
         if spec.calls_model:

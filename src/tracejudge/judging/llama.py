@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Final
 
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -22,6 +23,9 @@ from tracejudge.judging.loops import PerLoop
 from tracejudge.judging.spec import JudgeSpec
 
 Ask = Callable[[Sequence[Message]], Awaitable[Completion]]
+
+last_reply: Final[ContextVar[list[str] | None]] = ContextVar("tracejudge_last_reply", default=None)
+"""The list that replies to an evaluator which is not ours are written to, as they came."""
 
 
 class LlamaIndexLLM:
@@ -99,11 +103,13 @@ class MeteredLLM(CustomLLM):
 
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         reply = await self._ask([Message("user", prompt)])
+        _note(reply)
         return CompletionResponse(text=reply.text, raw={"model": reply.model})
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         sent = [Message("system" if item.role.value == "system" else "user", item.content or "") for item in messages]
         reply = await self._ask(sent)
+        _note(reply)
         return ChatResponse(message=ChatMessage(role="assistant", content=reply.text), raw={"model": reply.model})
 
     # LlamaIndex's base class makes these abstract; no evaluator asks for them from async code.
@@ -112,6 +118,11 @@ class MeteredLLM(CustomLLM):
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
         raise NotImplementedError("a judge's model does not stream; use acomplete")
+
+
+def _note(reply: Completion) -> None:
+    if (replies := last_reply.get()) is not None:
+        replies.append(reply.text)
 
 
 def _field(value: Any, name: str) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracejudge.judging.client import Completer, Completion, Message
-from tracejudge.judging.cost import tokens_of
 from tracejudge.judging.failures import CallError
 from tracejudge.judging.guard import Failure, Guard
 from tracejudge.judging.meter import Counted, Meter
+from tracejudge.judging.packing import text_tokens
 from tracejudge.judging.spec import JudgeSpec
 
 
@@ -27,7 +27,7 @@ class JudgeModel:
 
     async def ask_once(self, messages: Sequence[Message]) -> Completion:
         """One call, without slot, circuit or further attempts: for callers that run inside a guard of their own."""
-        input_tokens = tokens_of(sum(len(item.content) for item in messages))
+        input_tokens = sum(text_tokens(item.content) for item in messages)
         needed = input_tokens + (self._spec.max_tokens or 0)
         if needed > self._spec.context_window_tokens:
             raise CallError(

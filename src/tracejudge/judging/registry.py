@@ -10,26 +10,28 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation.base import BaseEvaluator
 from llama_index.core.llms.llm import LLM
 from llama_index.core.prompts.base import PromptTemplate
 from pydantic import ValidationError
 
 from tracejudge.clock import Clock, SystemClock
-from tracejudge.errors import SettingsError
+from tracejudge.errors import MissingExtra, SettingsError
 from tracejudge.judging.budget import Budget, RunBudget
 from tracejudge.judging.circuit import Circuit
 from tracejudge.judging.client import Completer, OpenAICompatible
+from tracejudge.judging.evaluators.base import FactsEvaluator
 from tracejudge.judging.evaluators.external import ExternalEvaluator
-from tracejudge.judging.evaluators.faithfulness import FaithfulnessEvaluator
 from tracejudge.judging.evaluators.guarded import GuardedEvaluator
-from tracejudge.judging.evaluators.lexical import LexicalEvaluator
+from tracejudge.judging.evaluators.repeated import RepeatedEvaluator
 from tracejudge.judging.failures import scrub
 from tracejudge.judging.guard import Guard
 from tracejudge.judging.limiter import Limiter, limiters
 from tracejudge.judging.llama import LlamaIndexLLM, MeteredLLM
 from tracejudge.judging.meter import Meter
 from tracejudge.judging.model import JudgeModel
+from tracejudge.judging.options import EmbeddingOptions
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.tasks import NothingSpent, RunCaps, SpendSource
 from tracejudge.scores import JudgeId
@@ -99,7 +101,7 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
         )
         try:
             model = _model(spec, around, guard=guard, meter=meter)
-            inner = _evaluator(spec, model, guard=guard, meter=meter, capped=budget.capped)
+            inner = _evaluator(spec, model, guard=guard, meter=meter, around=around, capped=budget.capped)
         except SettingsError as error:
             faults.extend(error.faults)
             continue
@@ -140,13 +142,7 @@ def _model(spec: JudgeSpec, around: Surroundings, *, guard: Guard, meter: Meter)
 
 def make_completer(spec: JudgeSpec, *, environ: Mapping[str, str]) -> Completer:
     """The client of the spec's model. Raises SettingsError."""
-    api_key = None
-    if spec.api_key_env is not None:
-        api_key = environ.get(spec.api_key_env)
-        if not api_key:
-            raise SettingsError(
-                [f"judge {spec.name!r}: api_key_env names {spec.api_key_env}, which is not set; export it"]
-            )
+    api_key = _api_key(spec, environ)
     if spec.llm is None:
         return OpenAICompatible(spec, api_key=api_key)
     llm_class = load_class(spec.llm, LLM, judge=spec.name, key="llm")
@@ -158,13 +154,70 @@ def make_completer(spec: JudgeSpec, *, environ: Mapping[str, str]) -> Completer:
         ) from None
 
 
-def _evaluator(spec: JudgeSpec, model: JudgeModel | None, *, guard: Guard, meter: Meter, capped: bool) -> BaseEvaluator:
-    if spec.kind == "lexical":
-        return LexicalEvaluator(threshold=spec.passing_threshold)
-    if spec.kind == "faithfulness":
+def _api_key(spec: JudgeSpec, environ: Mapping[str, str]) -> str | None:
+    if spec.api_key_env is None:
+        return None
+    api_key = environ.get(spec.api_key_env)
+    if not api_key:
+        raise SettingsError([f"judge {spec.name!r}: api_key_env names {spec.api_key_env}, which is not set; export it"])
+    return api_key
+
+
+def _evaluator(
+    spec: JudgeSpec, model: JudgeModel | None, *, guard: Guard, meter: Meter, around: Surroundings, capped: bool
+) -> BaseEvaluator:
+    if spec.built_in is not None:
+        inner = _built_in(spec, model, around)
+        if spec.built_in.embeds:
+            counts = spec.calls_model or capped
+            inner = ExternalEvaluator(inner, spec=spec, guard=guard, meter=meter, counts_attempts=counts)
+    else:
+        inner = _external(spec, model, guard=guard, meter=meter, capped=capped)
+    return inner if spec.repeats == 1 else RepeatedEvaluator(inner, repeats=spec.repeats)
+
+
+def _built_in(spec: JudgeSpec, model: JudgeModel | None, around: Surroundings) -> BaseEvaluator:
+    kind = spec.built_in
+    if kind is None:
+        raise TypeError(f"kind {spec.kind!r} is not built in")
+    evaluator_class = load_class(kind.path, FactsEvaluator, judge=spec.name, key="kind")
+    if kind.asks_model:
         if model is None:
-            raise SettingsError([f"judge {spec.name!r}: kind 'faithfulness' needs a model"])
-        return FaithfulnessEvaluator(model, prompt=spec.prompt)
+            raise SettingsError([f"judge {spec.name!r}: kind {spec.kind!r} needs a model"])
+        asking: BaseEvaluator = evaluator_class(model, spec)
+        return asking
+    options = spec.kind_options.model_dump() if spec.kind_options is not None else {}
+    if kind.embeds:
+        options = {"embed_model": _embed_model(spec, environ=around.environ)}
+    if kind.default_threshold is not None:
+        options["threshold"] = spec.passing_threshold
+    try:
+        plain: BaseEvaluator = evaluator_class(**options)
+    except (ValueError, MissingExtra) as error:
+        raise SettingsError([f"judge {spec.name!r}: {error}"]) from error
+    return plain
+
+
+def _embed_model(spec: JudgeSpec, *, environ: Mapping[str, str]) -> BaseEmbedding:
+    options = spec.kind_options
+    if not isinstance(options, EmbeddingOptions):
+        raise TypeError(f"kind {spec.kind!r} embeds nothing")
+    embed_class = load_class(options.embed_model, BaseEmbedding, judge=spec.name, key="embed_model")
+    arguments = dict(options.embed_options)
+    api_key = _api_key(spec, environ)
+    if api_key is not None:
+        arguments["api_key"] = api_key
+    try:
+        found: BaseEmbedding = embed_class(**arguments)
+    except Exception as error:  # noqa: BLE001 - the class is anybody's: whatever it raises, its options are at fault
+        told = _told(error, secret=api_key)
+        raise SettingsError(
+            [f"judge {spec.name!r}: embed_model: {options.embed_model} does not take these embed_options: {told}"]
+        ) from None
+    return found
+
+
+def _external(spec: JudgeSpec, model: JudgeModel | None, *, guard: Guard, meter: Meter, capped: bool) -> BaseEvaluator:
     evaluator_class = load_class(spec.kind, BaseEvaluator, judge=spec.name, key="kind")
     options: dict[str, Any] = dict(spec.options)
     if spec.stock:

@@ -10,13 +10,14 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
 
 from tracejudge.judging.evaluators.base import FixedPrompts
+from tracejudge.judging.evaluators.stock_reply import read_stock, reads
 from tracejudge.judging.failures import CallTimeout
 from tracejudge.judging.guard import Failure, Guard
 from tracejudge.judging.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement, failed_call, invalid
-from tracejudge.judging.kinds import STOCK_YES_NO
+from tracejudge.judging.llama import last_reply
 from tracejudge.judging.meter import Meter, within
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.verdict import Unreadable, parse_verdict
+from tracejudge.judging.verdict import Unreadable, Verdict
 from tracejudge.scores import InvalidReason
 
 
@@ -35,7 +36,7 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
         self._guard = guard
         self._meter = meter
         self._counts_attempts = counts_attempts
-        self._yes_no = spec.stock and type(inner).__name__ in STOCK_YES_NO
+        self._stock = type(inner).__name__ if spec.stock and reads(type(inner).__name__) else ""
 
     async def aevaluate(
         self,
@@ -58,7 +59,29 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
         )
 
     async def _attempts(self, evaluate: Any) -> Any:
+        # What the model replied, for stock evaluators, which keep it only at times and raise on what they cannot parse.
+        replies: list[str] = []
+        token = last_reply.set(replies)
+        try:
+            result = await self._guard.run(self._attempt(evaluate, replies))
+        finally:
+            last_reply.reset(token)
+        return (
+            self._stock_result(replies[-1]) if self._stock and replies and not isinstance(result, Failure) else result
+        )
+
+    def _attempt(self, evaluate: Any, replies: list[str]) -> Any:
         async def attempt() -> Any:
+            replies.clear()
+            try:
+                return await once()
+            except ValueError as error:
+                # pydantic's errors are ValueErrors too: its own parser could not read the reply, and ours may.
+                if not (self._stock and replies):
+                    raise
+                return EvaluationResult(invalid_result=True, invalid_reason=str(error)[:200])
+
+        async def once() -> Any:
             if self._counts_attempts:
                 return await self._meter.call(evaluate, input_tokens=0, timeout_s=self._spec.timeout_s, counted=None)
             while True:
@@ -70,7 +93,22 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
                     if self._meter.ready:
                         raise
 
-        return await self._guard.run(attempt)
+        return attempt
+
+    def _stock_result(self, reply: str) -> Judgement:
+        reading = read_stock(self._stock, reply)
+        if isinstance(reading, Unreadable):
+            return invalid(reading.reason, reading.detail, raw_reply=reply)
+        if isinstance(reading, Verdict):
+            passing, score = reading.yes, float(reading.yes)
+        else:
+            low, high = self._spec.score_scale
+            score = (reading.value - low) / (high - low)
+            passing = score >= self._spec.passing_threshold
+        feedback = reading.explanation or reply
+        return Judgement(
+            passing=passing, score=score, feedback=feedback[:FEEDBACK_CHARS], raw_reply=reply[:RAW_REPLY_CHARS]
+        )
 
     def _read(self, result: Any) -> Judgement:
         if isinstance(result, Failure):
@@ -83,11 +121,6 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
         if result.invalid_result:
             return invalid(InvalidReason.JUDGE_ERROR, result.invalid_reason or "invalid_result is set", raw_reply=raw)
         passing, score = result.passing, result.score
-        if self._yes_no:
-            verdict = parse_verdict(raw)
-            if isinstance(verdict, Unreadable):
-                return invalid(verdict.reason, verdict.detail, raw_reply=raw)
-            passing, score = verdict.yes, float(verdict.yes)
         if score is None:
             if passing is None:
                 return invalid(InvalidReason.UNPARSABLE, "neither a score nor a verdict came back", raw_reply=raw)

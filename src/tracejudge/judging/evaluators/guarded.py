@@ -11,21 +11,24 @@ from llama_index.core.evaluation.base import BaseEvaluator
 
 from tracejudge.clock import Clock
 from tracejudge.judging.evaluation import Evaluation, current
-from tracejudge.judging.evaluators.base import FixedPrompts, text_passages
+from tracejudge.judging.evaluators.base import (
+    LACKING,
+    Facts,
+    FactsEvaluator,
+    FixedPrompts,
+    facts_of,
+    facts_of_response,
+    texts_of,
+    trace_of,
+)
 from tracejudge.judging.failures import describe
 from tracejudge.judging.judgement import Judgement, invalid, not_applicable
-from tracejudge.judging.responses import TRACE, TraceResponse
+from tracejudge.judging.responses import TraceResponse
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.scores import Decision, InvalidReason
 from tracejudge_sdk.trace import Trace
 
 _LOG: Final = logging.getLogger(__name__)
-_LACKING: Final = {
-    "query": "the query is empty",
-    "response": "there is no response text",
-    "context": "no source node has text",
-    "reference": "there is no reference answer",
-}
 
 
 class GuardedEvaluator(FixedPrompts, BaseEvaluator):
@@ -44,33 +47,35 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         contexts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> Judgement:
-        lacking = self._lacking(query, response, contexts, kwargs.get("reference"))
+        facts = facts_of(query, response, contexts, kwargs)
+        lacking = self._lacking(facts)
         if lacking is not None:
             return lacking
-        return await self._judge(
-            self._inner.aevaluate(query=query, response=response, contexts=contexts, **kwargs), trace=None
-        )
+        if isinstance(self._inner, FactsEvaluator):
+            return await self._judge(self._inner.judge(facts), trace=None)
+        evaluation = self._inner.aevaluate(query=query, response=response, contexts=contexts, **kwargs)
+        return await self._judge(evaluation, trace=None)
 
     async def aevaluate_response(
         self, query: str | None = None, response: Response | None = None, **kwargs: Any
     ) -> Judgement:
-        trace = _trace_of(response)
-        if isinstance(response, TraceResponse):
-            contexts: list[str] | None = response.texts
-        else:
-            contexts = [node.get_content() for node in response.source_nodes] if response is not None else None
+        trace = trace_of(response)
         if trace is not None and trace.reference is not None:
             kwargs.setdefault("reference", trace.reference)
-        text = response.response if response is not None else None
-        lacking = _status(trace) or self._lacking(query, text, contexts, kwargs.get("reference"))
+        facts = facts_of_response(query, response, kwargs)
+        lacking = _status(trace) or self._lacking(facts)
         if lacking is not None:
             return lacking.model_copy(update={"trace_id": trace.trace_id}) if trace is not None else lacking
-        if self._reads_texts:
+        background = isinstance(response, TraceResponse) and response.background
+        if isinstance(self._inner, FactsEvaluator):
+            evaluation: Any = self._inner.judge(facts)
+        elif self._reads_texts:
             # What BaseEvaluator.aevaluate_response does, without building a node for each text.
+            contexts = texts_of(response)
+            text = response.response if response is not None else None
             evaluation = self._inner.aevaluate(query=query, response=text, contexts=contexts, **kwargs)
         else:
             evaluation = self._inner.aevaluate_response(query=query, response=response, **kwargs)
-        background = isinstance(response, TraceResponse) and response.background
         return await self._judge(evaluation, trace=trace, background=background)
 
     async def _judge(self, evaluation: Any, *, trace: Trace | None, background: bool = False) -> Judgement:
@@ -101,26 +106,11 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             }
         )
 
-    def _lacking(
-        self, query: str | None, response: str | None, contexts: Sequence[str] | None, reference: Any
-    ) -> Judgement | None:
-        have = {
-            "query": bool(query and query.strip()),
-            "response": bool(response and response.strip()),
-            "context": bool(text_passages(contexts)),
-            "reference": bool(isinstance(reference, str) and reference.strip()),
-        }
+    def _lacking(self, facts: Facts) -> Judgement | None:
         for need in self._spec.required:
-            if not have[need]:
-                return not_applicable(f"no_{need}", _LACKING[need])
+            if facts.lacks(need):
+                return not_applicable(f"no_{need}", LACKING[need])
         return None
-
-
-def _trace_of(response: Response | None) -> Trace | None:
-    if isinstance(response, TraceResponse):
-        return response.trace
-    trace = (response.metadata or {}).get(TRACE) if response is not None else None
-    return trace if isinstance(trace, Trace) else None
 
 
 def _status(trace: Trace | None) -> Judgement | None:

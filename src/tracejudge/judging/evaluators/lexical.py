@@ -12,11 +12,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from llama_index.core.evaluation.base import BaseEvaluator
-
-from tracejudge.judging.evaluators.base import FixedPrompts, text_passages
+from tracejudge.judging.evaluators.base import Facts, FactsEvaluator
 from tracejudge.judging.judgement import FEEDBACK_CHARS, Judgement, not_applicable
 from tracejudge.signals.lexical import Match, can_split, main_script, match
 
@@ -29,29 +27,20 @@ _LONG_CHARS: Final = 200_000
 """From here on (some 10 ms of work) judging moves to a thread, so that calls in flight do not wait for it."""
 
 
-class LexicalEvaluator(FixedPrompts, BaseEvaluator):
+class LexicalEvaluator(FactsEvaluator):
     """Passing when the score is at least `threshold`; no model, no cost, about a third of a millisecond."""
+
+    needs = ("response", "context")
 
     def __init__(self, *, threshold: float = 0.5) -> None:
         self._threshold = threshold
 
-    async def aevaluate(
-        self,
-        query: str | None = None,
-        response: str | None = None,
-        contexts: Sequence[str] | None = None,
-        **kwargs: Any,
-    ) -> Judgement:
-        passages = text_passages(contexts)
-        if len(response or "") + sum(map(len, passages)) > _LONG_CHARS:
-            return await asyncio.to_thread(self._judge, response, passages)
-        return self._judge(response, passages)
+    async def judge(self, facts: Facts) -> Judgement:
+        if len(facts.response) + sum(map(len, facts.passages)) > _LONG_CHARS:
+            return await asyncio.to_thread(self._judge, facts.response, facts.passages)
+        return self._judge(facts.response, facts.passages)
 
-    def _judge(self, response: str | None, passages: Sequence[str]) -> Judgement:
-        if not passages:
-            return not_applicable("no_context", "no passage with text")
-        if response is None or not response.strip():
-            return not_applicable("no_response", "no response text")
+    def _judge(self, response: str, passages: Sequence[str]) -> Judgement:
         if not can_split(response) or not all(map(can_split, passages)):
             return not_applicable("language", "a script without spaces between words")
         scripts = {main_script(response), main_script(" ".join(passages))} - {""}

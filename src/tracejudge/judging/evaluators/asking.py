@@ -1,0 +1,282 @@
+"""What every judge by a model does: build the request, ask, read the reply by its shape, in parts if need be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tracejudge.judging.client import Completion, Message
+from tracejudge.judging.evaluators.base import Facts, FactsEvaluator, Turn
+from tracejudge.judging.guard import Failure
+from tracejudge.judging.judgement import (
+    FEEDBACK_CHARS,
+    RAW_REPLY_CHARS,
+    Judgement,
+    failed_call,
+    invalid,
+)
+from tracejudge.judging.model import JudgeModel
+from tracejudge.judging.packing import Piece, cut, pack, room_tokens, section_tokens
+from tracejudge.judging.prompts import fill
+from tracejudge.judging.prompts.fence import fence, new_code, suspicious
+from tracejudge.judging.shapes import MOST_STATEMENTS, UNSUPPORTED
+from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.verdict import Choice, Number, Unreadable, Verdict, parse_choice, parse_number, parse_verdict
+from tracejudge.scores import InvalidReason
+
+Sections = Mapping[str, Sequence[tuple[str, str]]]
+"""Variable of the prompt to the (name, text) of what stands in its place, each between markers of its own."""
+
+LEAST_PART_TOKENS: Final = 64
+"""Where less than this is left for passages or a part of the response, the window is too small to judge by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One reply and how it reads."""
+
+    reading: Verdict | Number | Choice
+    reply: Completion
+
+
+class ModelEvaluator(FactsEvaluator):
+    """A judge that puts one question to a model for each part of an answer, and combines by its kind's rule."""
+
+    def __init__(self, model: JudgeModel, spec: JudgeSpec) -> None:
+        kind = spec.built_in
+        if kind is None or kind.shape is None:
+            raise ValueError(f"kind {spec.kind!r} asks no model")
+        self.needs = kind.needs
+        self._model = model
+        self._spec = spec
+        self._kind = kind
+        self._shape = kind.shape
+        self._system = spec.system_text()
+        self._prompt = spec.prompt_text()
+        self._room = room_tokens(
+            window=spec.context_window_tokens, reply=spec.most_reply_tokens, prompt=[self._system, self._prompt]
+        )
+
+    # ------------------------------------------------------------------ one call
+
+    def request(self, sections: Sections, plain: Mapping[str, str] | None = None) -> list[Message]:
+        """Our rules, then the prompt with each judged text between markers; `plain` are texts of the judge's owner."""
+        code = new_code(text for texts in sections.values() for _, text in texts)
+        values = {
+            variable: "\n\n".join(fence(name, text, code) for name, text in texts)
+            for variable, texts in sections.items()
+        }
+        missing = dict.fromkeys(self._kind.variables, "")
+        return [
+            Message("system", self._system.replace("{code}", code)),
+            Message("user", fill(self._prompt, {**missing, **values, **(plain or {})}, self._kind.aliases)),
+        ]
+
+    async def ask(self, sections: Sections, plain: Mapping[str, str] | None = None) -> Asked | Judgement:
+        """The reading of one reply, or the judgement that there is none."""
+        reply = await self._model.ask(self.request(sections, plain))
+        if isinstance(reply, Failure):
+            return failed_call(reply)
+        if reply.refusal:
+            return _with(
+                invalid(InvalidReason.REFUSED, "the endpoint refused or filtered the reply", raw_reply=reply.text),
+                reply,
+            )
+        reading = self._read(reply.text)
+        if isinstance(reading, Unreadable):
+            cut_off = " (cut at max_tokens)" if reply.finish_reason == "length" else ""
+            return _with(invalid(reading.reason, f"{reading.detail}{cut_off}", raw_reply=reply.text), reply)
+        return Asked(reading, reply)
+
+    def _read(self, text: str) -> Verdict | Number | Choice | Unreadable:
+        if "score" in self._shape.fields:
+            return parse_number(text, low=1.0, high=5.0)
+        if "better" in self._shape.fields:
+            return parse_choice(text)
+        against = next((name for name in ("unsupported", "broken") if name in self._shape.fields), "unsupported")
+        return parse_verdict(text, against=against)
+
+    # ------------------------------------------------------------------ parts
+
+    async def judge(self, facts: Facts) -> Judgement:
+        """Yes or no over all parts; judges with other replies have a `judge` of their own."""
+        plan = self.plan(facts)
+        if isinstance(plan, Judgement):
+            return plan
+        asked: list[Asked] = []
+        yes = self._kind.response_parts != "any"
+        decisive: Verdict | None = None
+        for response in plan.responses:
+            found = await self._over_passages(plan, response, asked)
+            if isinstance(found, Judgement):
+                return _with_all(found, asked)
+            decisive = found
+            if found.yes is not yes:
+                break
+        if decisive is None:
+            raise AssertionError("a plan has at least one call")
+        return self.verdict(decisive, asked, facts)
+
+    async def _over_passages(self, plan: Plan, response: str, asked: list[Asked]) -> Verdict | Judgement:
+        """One verdict on one part of the response: over the passages any part may say yes."""
+        carries = self._kind.passage_parts == "carry"
+        open_text, last = response, None
+        for pieces in plan.calls:
+            found = await self.ask(plan.sections(open_text, pieces), self.plain())
+            if isinstance(found, Judgement):
+                return found
+            asked.append(found)
+            if not isinstance(found.reading, Verdict):
+                raise TypeError(f"kind {self._spec.kind!r} replies with no verdict")
+            last = found.reading
+            if last.yes:
+                break
+            if carries:
+                left = last.statements
+                open_text = "\n".join(f"- {text}" for text in left) if 0 < len(left) < MOST_STATEMENTS else response
+        if last is None:
+            raise AssertionError("a plan has at least one call")
+        return last
+
+    def plan(self, facts: Facts) -> Plan | Judgement:
+        """Which calls judge these facts, or invalid / bad_request where they need more than the spec allows."""
+        kind, query = self._kind, facts.query
+        variables = set(kind.variables)
+        history = recent(facts.history, self._room // 4) if "query" in variables else ()
+        fixed = [*(turn.text for turn in history), query]
+        if "reference" in variables and facts.reference:
+            fixed.append(facts.reference)
+        room = self._room - sum(map(section_tokens, fixed)) - sum(map(section_tokens, self.plain().values()))
+        passages = facts.passages if "context" in variables else ()
+        response = facts.response if "response" in variables else ""
+        whole = section_tokens(response) + sum(map(section_tokens, passages))
+        if whole <= room:
+            pieces = [Piece(number, 0, text) for number, text in enumerate(passages, start=1)]
+            return Plan(facts, history, [response], [pieces])
+        for_response = room if not passages else room // 2
+        responses = [response]
+        if section_tokens(response) > for_response:
+            if kind.response_parts == "whole" and response:
+                return self._too_long("the response")
+            if for_response < LEAST_PART_TOKENS:
+                return self._too_long("the question with its conversation and reference")
+            responses = cut(response, for_response - section_tokens(""))
+        for_passages = room - max(map(section_tokens, responses))
+        if passages and for_passages < LEAST_PART_TOKENS + section_tokens(""):
+            return self._too_long("the question with its conversation and reference")
+        calls = pack(passages, for_passages) if passages else [[]]
+        if len(calls) > 1 and kind.passage_parts == "whole":
+            return self._too_long("the passages")
+        needed = len(calls) * len(responses)
+        if needed > self._spec.max_calls_per_trace:
+            return invalid(
+                InvalidReason.BAD_REQUEST,
+                f"judging it in parts takes up to {needed} calls, and max_calls_per_trace is "
+                f"{self._spec.max_calls_per_trace}; raise it, or take a model with a larger window",
+            )
+        return Plan(facts, history, responses, calls)
+
+    def plain(self) -> dict[str, str]:
+        """Texts of the judge's owner that the prompt names."""
+        return {}
+
+    def _too_long(self, what: str) -> Judgement:
+        return invalid(
+            InvalidReason.BAD_REQUEST,
+            f"{what} does not fit into context_window_tokens = {self._spec.context_window_tokens} beside the prompt "
+            f"and {self._spec.most_reply_tokens} tokens of reply; take a model with a larger window",
+        )
+
+    # ------------------------------------------------------------------ results
+
+    def verdict(self, found: Verdict, asked: Sequence[Asked], facts: Facts) -> Judgement:
+        """A yes or no as a judgement."""
+        word = "Not supported" if self._shape is UNSUPPORTED else "Broken"
+        feedback = "\n".join(f"{word}: {statement}" for statement in found.statements) or found.explanation
+        result = Judgement(passing=found.yes, score=1.0 if found.yes else 0.0, feedback=feedback[:FEEDBACK_CHARS])
+        return self.finished(result, asked, facts)
+
+    def finished(self, result: Judgement, asked: Sequence[Asked], facts: Facts) -> Judgement:
+        """`result` with its flags, and with what the endpoint reported."""
+        flags = list(result.flags)
+        if len(asked) > self._kind.calls:
+            flags.append("in_parts")
+        if suspicious(judged_texts(facts)):
+            flags.append("suspected_injection")
+        return _with_all(result.model_copy(update={"flags": tuple(flags)}), asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The calls for one answer: each part of the response with each pack of passages."""
+
+    facts: Facts
+    history: tuple[Turn, ...]
+    responses: list[str]
+    calls: list[list[Piece]]
+
+    def sections(self, response: str, pieces: Sequence[Piece]) -> dict[str, list[tuple[str, str]]]:
+        """What stands for the prompt's variables in one call."""
+        reference = self.facts.reference
+        return {
+            "query": question_sections(self.facts.query, self.history),
+            "response": [("RESPONSE", response)],
+            "context": [(piece.name, piece.text) for piece in pieces],
+            "reference": [("REFERENCE", reference)] if reference else [],
+        }
+
+
+def question_sections(query: str, history: Sequence[Turn]) -> list[tuple[str, str]]:
+    """The question, after the conversation it belongs to."""
+    turns = [
+        (f"CONVERSATION {number} {_ROLES.get(turn.role, 'OTHER')}", turn.text)
+        for number, turn in enumerate(history, start=1)
+    ]
+    return [*turns, ("QUESTION", query)]
+
+
+_ROLES: Final = {"user": "USER", "assistant": "ASSISTANT", "system": "SYSTEM", "tool": "TOOL"}
+
+
+def recent(history: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
+    """The latest turns that fit into `tokens`, in their order."""
+    kept: list[Turn] = []
+    for turn in reversed(history):
+        tokens -= section_tokens(turn.text)
+        if tokens < 0:
+            break
+        kept.append(turn)
+    return tuple(reversed(kept))
+
+
+def judged_texts(facts: Facts) -> list[str]:
+    """Every text that came from outside."""
+    return [
+        facts.query,
+        facts.response,
+        facts.second_response,
+        *facts.passages,
+        *(turn.text for turn in facts.history),
+    ]
+
+
+def _with(result: Judgement, reply: Completion) -> Judgement:
+    return result.model_copy(update={"model_reported": reply.model, "fingerprint": reply.fingerprint})
+
+
+def _with_all(result: Judgement, asked: Sequence[Asked]) -> Judgement:
+    """`result` with the raw replies in the order of asking, and who gave the last one."""
+    if not asked:
+        return result
+    last = asked[-1].reply
+    texts = [one.reply.text for one in asked]
+    if result.invalid is not None and result.raw_reply:
+        texts.append(result.raw_reply)
+    return result.model_copy(
+        update={
+            "raw_reply": "\n---\n".join(texts)[:RAW_REPLY_CHARS],
+            "model_reported": result.model_reported or last.model,
+            "fingerprint": result.fingerprint or last.fingerprint,
+        }
+    )

@@ -1,0 +1,34 @@
+"""Correctness by a model, measured by a reference answer."""
+
+from __future__ import annotations
+
+from tracejudge.judging.evaluators.asking import ModelEvaluator
+from tracejudge.judging.evaluators.base import Facts
+from tracejudge.judging.judgement import FEEDBACK_CHARS, Judgement
+from tracejudge.judging.verdict import Number
+
+WORST, BEST = 1.0, 5.0
+
+
+class CorrectnessEvaluator(ModelEvaluator):
+    """Score 0 to 1 from the model's 1 to 5; passing from the threshold on (0.75, which is 4).
+
+    An answer is not divided: a part of it cannot be measured by the whole reference.
+    """
+
+    async def judge(self, facts: Facts) -> Judgement:
+        plan = self.plan(facts)
+        if isinstance(plan, Judgement):
+            return plan
+        asked = await self.ask(plan.sections(facts.response, ()))
+        if isinstance(asked, Judgement):
+            return asked
+        if not isinstance(asked.reading, Number):
+            raise TypeError("correctness replies with a number")
+        score = (asked.reading.value - WORST) / (BEST - WORST)
+        result = Judgement(
+            passing=score >= self._spec.passing_threshold,
+            score=score,
+            feedback=asked.reading.explanation[:FEEDBACK_CHARS],
+        )
+        return self.finished(result, [asked], facts)
