@@ -44,6 +44,7 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "migrate": ("First day", "Create or upgrade the store's tables."),
     "score": ("First day", "Judge a file of traces: no queue, no store."),
     "ingest": ("Run", "Send files of traces to the queue."),
+    "gateway": ("Run", "Take traces over HTTP, for apps in any language."),
     "consume": ("Run", "Read the queue, sample, judge and store."),
     "watch": ("Run", "Run the alert loop over stored scores."),
     "up": ("Run", "Consumer and alert loop in one process."),

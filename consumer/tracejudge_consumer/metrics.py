@@ -1,4 +1,4 @@
-"""The consumer's Prometheus metrics, in one registry of their own."""
+"""The Prometheus metrics, in one registry of their own: every name with its meaning, and what the pipeline counts."""
 
 from __future__ import annotations
 
@@ -29,17 +29,26 @@ MetricName = Literal[
     "tracejudge_partitions",  # partitions assigned to this process
     "tracejudge_lag_records",  # records not yet handed out, by source and partition
     "tracejudge_judges_gone",  # 1 while the judge answers nobody, by judge
+    "tracejudge_gateway_requests_total",  # HTTP requests answered, by status
+    "tracejudge_gateway_lines_total",  # lines answered, by answer: accepted, refused, unavailable
+    "tracejudge_gateway_refused_total",  # lines and whole requests that were refused, by reason
+    "tracejudge_gateway_in_flight_bytes",  # bytes of requests that have no answer yet
+    "tracejudge_gateway_connections",  # open connections
+    "tracejudge_gateway_queue_up",  # 1 while the queue takes records, else 0
+    "tracejudge_gateway_send_seconds",  # time until the queue has confirmed a batch
 ]
 
 _LATENCY_S: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 60)
 _TO_SCORE_S: Final = (1, 2, 5, 10, 30, 60, 120, 300, 900, 3600, 6 * 3600, 86400)
 
 
-def _counter(registry: CollectorRegistry, name: MetricName, text: str, *labels: str) -> Counter:
+def counter(registry: CollectorRegistry, name: MetricName, text: str, *labels: str) -> Counter:
+    """A counter under one of our names."""
     return Counter(name.removesuffix("_total"), text, labels, registry=registry)
 
 
-def _gauge(registry: CollectorRegistry, name: MetricName, text: str, *labels: str) -> Gauge:
+def gauge(registry: CollectorRegistry, name: MetricName, text: str, *labels: str) -> Gauge:
+    """A gauge under one of our names."""
     return Gauge(name, text, labels, registry=registry)
 
 
@@ -49,26 +58,26 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = CollectorRegistry() if registry is None else registry
         of = self.registry
-        self.records = _counter(of, "tracejudge_records_total", "Records read.", "kind")
-        self.dead_letters = _counter(of, "tracejudge_dead_letters_total", "Dead letters.", "reason")
-        self.scores = _counter(of, "tracejudge_scores_total", "Scores stored.", "judge", "outcome")
-        self.invalid = _counter(of, "tracejudge_invalid_scores_total", "Invalid scores stored.", "judge", "reason")
-        self.ledger = _counter(of, "tracejudge_ledger_rows_total", "Traces not judged.", "judge", "decision")
-        self.settled = _counter(of, "tracejudge_settled_skips_total", "Judgings skipped: settled before.")
-        self.calls = _counter(of, "tracejudge_judge_calls_total", "Calls to judge models.", "judge", "status")
+        self.records = counter(of, "tracejudge_records_total", "Records read.", "kind")
+        self.dead_letters = counter(of, "tracejudge_dead_letters_total", "Dead letters.", "reason")
+        self.scores = counter(of, "tracejudge_scores_total", "Scores stored.", "judge", "outcome")
+        self.invalid = counter(of, "tracejudge_invalid_scores_total", "Invalid scores stored.", "judge", "reason")
+        self.ledger = counter(of, "tracejudge_ledger_rows_total", "Traces not judged.", "judge", "decision")
+        self.settled = counter(of, "tracejudge_settled_skips_total", "Judgings skipped: settled before.")
+        self.calls = counter(of, "tracejudge_judge_calls_total", "Calls to judge models.", "judge", "status")
         latency: MetricName = "tracejudge_judge_latency_seconds"
         self.judge_latency = Histogram(latency, "Time of a judge call.", ["judge"], registry=of, buckets=_LATENCY_S)
         to_score: MetricName = "tracejudge_event_to_score_seconds"
         self.event_to_score = Histogram(to_score, "From serving to score.", ["judge"], registry=of, buckets=_TO_SCORE_S)
-        self.store_retries = _counter(of, "tracejudge_store_retries_total", "Store calls repeated.")
-        self.commits = _counter(of, "tracejudge_commits_total", "Commits of offsets.", "result")
-        self.commit_age = _gauge(of, "tracejudge_commit_age_seconds", "Since offsets were last committed.")
-        self.in_flight_records = _gauge(of, "tracejudge_in_flight_records", "Records being worked on.")
-        self.in_flight_bytes = _gauge(of, "tracejudge_in_flight_bytes", "Bytes being worked on.")
-        self.offset_gap = _gauge(of, "tracejudge_offset_gap_records", "Records a crash would repeat.")
-        self.partitions = _gauge(of, "tracejudge_partitions", "Partitions assigned.")
-        self.lag = _gauge(of, "tracejudge_lag_records", "Records not yet read.", "source", "partition")
-        self.judges_gone = _gauge(of, "tracejudge_judges_gone", "Judges that answer nobody.", "judge")
+        self.store_retries = counter(of, "tracejudge_store_retries_total", "Store calls repeated.")
+        self.commits = counter(of, "tracejudge_commits_total", "Commits of offsets.", "result")
+        self.commit_age = gauge(of, "tracejudge_commit_age_seconds", "Since offsets were last committed.")
+        self.in_flight_records = gauge(of, "tracejudge_in_flight_records", "Records being worked on.")
+        self.in_flight_bytes = gauge(of, "tracejudge_in_flight_bytes", "Bytes being worked on.")
+        self.offset_gap = gauge(of, "tracejudge_offset_gap_records", "Records a crash would repeat.")
+        self.partitions = gauge(of, "tracejudge_partitions", "Partitions assigned.")
+        self.lag = gauge(of, "tracejudge_lag_records", "Records not yet read.", "source", "partition")
+        self.judges_gone = gauge(of, "tracejudge_judges_gone", "Judges that answer nobody.", "judge")
 
     def scored(self, scores: Iterable[Score], ledger: Iterable[LedgerRow], calls: Iterable[JudgeCall]) -> None:
         """These were stored."""

@@ -2,7 +2,8 @@
 
 The environment wins over the file: `TRACEJUDGE_QUEUE`, `TRACEJUDGE_STORE`, and for nested keys two underscores, as in
 `TRACEJUDGE_CONSUMER__GROUP`. Secrets come from the environment only: `TRACEJUDGE_STORE_PASSWORD`,
-`TRACEJUDGE_QUEUE_PASSWORD`, and for each judge and webhook the variable that its settings name.
+`TRACEJUDGE_QUEUE_PASSWORD`, `TRACEJUDGE_INGEST_KEY`, and for each judge and webhook the variable that its
+settings name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as _SourceError
 
@@ -72,6 +73,36 @@ class AlertLoopSettings(_Section):
     settle_s: Annotated[float, Field(ge=0)] = 30.0
 
 
+class GatewaySettings(_Section):
+    """HTTP ingest: where it listens, under which names it is reached, and what it takes (`gateway.GatewayLimits`)."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    hosts: tuple[str, ...] = ()
+    key_env: Annotated[str, Field(min_length=1)] = "TRACEJUDGE_INGEST_KEY"
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+    max_body_bytes: Annotated[int, Field(ge=1_000)] = 16_000_000
+    max_unpacked_bytes: Annotated[int, Field(ge=1_000)] = 64_000_000
+    max_lines: Annotated[int, Field(ge=1)] = 10_000
+    max_connections: Annotated[int, Field(ge=1)] = 256
+    max_in_flight_bytes: Annotated[int, Field(ge=1_000)] = 128_000_000
+    read_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    answer_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    drain_timeout_s: Annotated[float, Field(gt=0)] = 10.0
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> GatewaySettings:
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_cert_file and tls_key_file: give both, or neither")
+        if self.max_unpacked_bytes > self.max_in_flight_bytes:
+            raise ValueError(
+                f"max_unpacked_bytes: {self.max_unpacked_bytes} is above max_in_flight_bytes, "
+                f"{self.max_in_flight_bytes}: no request of that size could ever be taken"
+            )
+        return self
+
+
 class MetricsSettings(_Section):
     """Where Prometheus finds the consumer's metrics; port 0 means not at all."""
 
@@ -102,6 +133,7 @@ class Settings(BaseSettings):
     notifiers: tuple[NotifierSettings, ...] = ()
     alert_loop: AlertLoopSettings = AlertLoopSettings()
     metrics: MetricsSettings = MetricsSettings()
+    gateway: GatewaySettings = GatewaySettings()
 
     @classmethod
     def settings_customise_sources(

@@ -16,11 +16,13 @@ from tracejudge.sampling import SamplingPolicy
 from tracejudge.store import Adoption, RegisteredJudge, Store, open_store
 from tracejudge.store.target import EmbeddedTarget, parse_store_url
 from tracejudge_consumer.settings import Settings
-from tracejudge_sdk.transports import KafkaQueue, SqliteQueue, Transport, parse_queue_url, transport_for
+from tracejudge_sdk.transports import HttpQueue, KafkaQueue, SqliteQueue, Transport, parse_queue_url, transport_for
 
 if TYPE_CHECKING:
     from tracejudge.alerts import Notifier, SeriesStatus
     from tracejudge_consumer.alert_loop import AlertLoop
+    from tracejudge_consumer.gateway import Gateway
+    from tracejudge_consumer.gateway.metrics import GatewayMetrics
     from tracejudge_consumer.health import Health
     from tracejudge_consumer.intake import Intake
     from tracejudge_consumer.metrics import Metrics
@@ -114,7 +116,38 @@ def build_intake(settings: Settings) -> Intake:
         from tracejudge_consumer.intake.kafka import KafkaIntake
 
         return KafkaIntake(queue.bootstrap_servers, queue.topic, group=group, options=queue_options(settings))
+    if isinstance(queue, HttpQueue):
+        raise SettingsError(
+            ["queue: http:// is where apps write to; name here the kafka:// or sqlite:/// queue behind the gateway"]
+        )
     raise SettingsError(["queue: a memory queue cannot be read by another process; use sqlite:///PATH"])
+
+
+def build_gateway(
+    settings: Settings, *, host: str | None = None, port: int | None = None, metrics: GatewayMetrics | None = None
+) -> Gateway:
+    """HTTP ingest in front of the queue of the settings. Raises SettingsError where it would not be safe to listen."""
+    from dataclasses import fields
+
+    from tracejudge_consumer.gateway import Gateway, GatewayLimits
+    from tracejudge_consumer.gateway.admission import keys_from
+    from tracejudge_consumer.gateway.tls import server_context
+
+    section = settings.gateway
+    if not isinstance(parse_queue_url(settings.queue), (KafkaQueue, SqliteQueue)):
+        raise SettingsError(["queue: a gateway stands in front of a kafka:// or sqlite:/// queue"])
+    host = section.host if host is None else host
+    return Gateway(
+        lambda: build_transport(settings),
+        host=host,
+        port=section.port if port is None else port,
+        hosts=section.hosts,
+        keys=keys_from(os.environ.get(section.key_env), variable=section.key_env, host=host),
+        key_variable=section.key_env,
+        limits=GatewayLimits(**{one.name: getattr(section, one.name) for one in fields(GatewayLimits)}),
+        tls=server_context(section.tls_cert_file, section.tls_key_file),
+        metrics=metrics,
+    )
 
 
 def build_pipeline(

@@ -1,4 +1,4 @@
-"""What every transport promises, in memory, on a SQLite log and on a real broker alike."""
+"""What every transport promises, in memory, on a SQLite log, on a real broker and through a gateway alike."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tests.support.queue_reader import read_kafka, read_sqlite
+from tests.support.running_gateway import RunningGateway
 from tracejudge.testing import make_trace
 from tracejudge_sdk import codec
-from tracejudge_sdk.errors import TransportUnavailable
+from tracejudge_sdk.errors import TransportRejected, TransportUnavailable
 from tracejudge_sdk.transports import Transport, transport_for
 from tracejudge_sdk.transports.memory import MemoryTransport
 
@@ -36,7 +37,7 @@ class Subject:
             transport.close(5.0)
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=["memory", "sqlite", "http", pytest.param("kafka", marks=pytest.mark.kafka)])
 def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
     if request.param == "memory":
         url = f"memory://{uuid.uuid4().hex}"
@@ -46,6 +47,15 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]
     elif request.param == "sqlite":
         path = tmp_path / "queue.db"
         subject = Subject(f"sqlite:///{path}", lambda count: read_sqlite(path), {})
+    elif request.param == "http":
+        behind = transport_for(f"memory://{uuid.uuid4().hex}")
+        assert isinstance(behind, MemoryTransport)
+        with RunningGateway(lambda: behind) as gateway:
+            gateway.wait_ready()
+            subject = Subject(gateway.url, lambda count: list(behind.records), {})
+            yield subject
+            subject.close()
+        return
     else:
         bootstrap = request.getfixturevalue("kafka_broker").bootstrap
         topic = request.getfixturevalue("kafka_topic")
@@ -55,7 +65,11 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]
 
 
 def _batch(count: int, *, start: int = 0) -> list[tuple[str, bytes]]:
-    return [(f"t-{i}", codec.encode(make_trace(i))) for i in range(start, start + count)]
+    return [(f"t-{i:06d}", codec.encode(make_trace(i))) for i in range(start, start + count)]
+
+
+def _record(trace_id: str, query: str) -> bytes:
+    return codec.encode(make_trace(trace_id=trace_id, query=query))
 
 
 def test_everything_is_there_once_send_returned(subject: Subject) -> None:
@@ -66,9 +80,10 @@ def test_everything_is_there_once_send_returned(subject: Subject) -> None:
 
 def test_the_records_of_one_key_stay_in_order(subject: Subject) -> None:
     transport = subject.open()
-    for number in range(3):
-        transport.send([("same", f"{number}-{i}".encode()) for i in range(5)])
-    assert [value for _, value in subject.read(15)] == [f"{n}-{i}".encode() for n in range(3) for i in range(5)]
+    records = [_record("same", f"{n}-{i}") for n in range(3) for i in range(5)]
+    for start in (0, 5, 10):
+        transport.send([("same", record) for record in records[start : start + 5]])
+    assert [value for _, value in subject.read(15)] == records
 
 
 def test_nothing_to_send_is_nothing_sent(subject: Subject) -> None:
@@ -80,15 +95,29 @@ def test_nothing_to_send_is_nothing_sent(subject: Subject) -> None:
 
 def test_a_record_of_the_largest_size_arrives(subject: Subject) -> None:
     transport = subject.open()
-    largest = b"x" * transport.max_record_bytes
-    transport.send([("t", largest), ("u", b"small")])
-    assert sorted(subject.read(2)) == [("t", largest), ("u", b"small")]
+    room = transport.max_record_bytes - len(_record("t", ""))
+    batch = [("t", _record("t", "x" * room)), ("u", _record("u", "small"))]
+    assert len(batch[0][1]) == transport.max_record_bytes
+    transport.send(batch)
+    assert sorted(subject.read(2)) == batch
 
 
-def test_keys_and_values_are_any_text_and_any_bytes(subject: Subject) -> None:
-    batch = [("schlüssel-鍵-🙂", b"\x00\xff"), ("k" * 128, b"{}")]
+def test_keys_are_any_text(subject: Subject) -> None:
+    batch = [(key, _record(key, "q")) for key in ("schlüssel-鍵-🙂", "k" * 128, " ")]
     subject.open().send(batch)
-    assert sorted(subject.read(2)) == sorted(batch)
+    assert sorted(subject.read(3)) == sorted(batch)
+
+
+def test_a_queue_keeps_any_bytes_and_a_gateway_refuses_what_is_no_record(subject: Subject) -> None:
+    batch = [("a", b"\x00\xff"), ("t-000000", _batch(1)[0][1]), ("c", b"{}")]
+    if not subject.url.startswith("http:"):
+        subject.open().send(batch)
+        assert sorted(subject.read(3)) == sorted(batch)
+        return
+    with pytest.raises(TransportRejected) as caught:
+        subject.open().send(batch)
+    assert caught.value.failed == (0, 2)
+    assert subject.read(1) == [batch[1]]
 
 
 def test_two_transports_write_to_one_queue(subject: Subject) -> None:

@@ -1,4 +1,4 @@
-"""`tracejudge up`: consumer and alert loop in one process."""
+"""`tracejudge up`: consumer and alert loop in one process, and the gateway where it has a port."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from tracejudge.alerts.event import AlertEvent
 from tracejudge_consumer.cli import EXIT_DONE
 from tracejudge_consumer.commands.consume import run_consumer, set_up_logging, tell
+from tracejudge_consumer.commands.gateway import serve
 from tracejudge_consumer.commands.watch import run_alert_loop
 from tracejudge_consumer.options import config_option
 from tracejudge_consumer.rendering import harmless
@@ -23,7 +24,8 @@ from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_alert_lo
 Examples:
   tracejudge up                      until Ctrl-C; `tracejudge rates` and the rest work beside it
 
-With an embedded store this process owns it and serves it on loopback to every other one.""",
+With gateway.port set it takes traces over HTTP too. With an embedded store this process owns it and serves it on
+loopback to every other one.""",
 )
 @config_option
 def command(config: str) -> int:
@@ -50,14 +52,25 @@ def command(config: str) -> int:
                 failures.append(error)
                 stop.set()
 
-        thread = threading.Thread(target=watch, name="tracejudge-alerts")
-        thread.start()
+        def ingest() -> None:
+            try:
+                serve(settings, stop)
+            except BaseException as error:  # noqa: BLE001 - as above
+                failures.append(error)
+                stop.set()
+
+        threads = [threading.Thread(target=watch, name="tracejudge-alerts")]
+        if settings.gateway.port:
+            threads.append(threading.Thread(target=ingest, name="tracejudge-gateway"))
+        for thread in threads:
+            thread.start()
         click.echo(f"up: {without_password(settings.queue)} -> {without_password(settings.store)}; Ctrl-C stops")
         try:
             report = run_consumer(settings, store, stop=stop, until_idle=False, quiet=True)
         finally:
             stop.set()
-            thread.join()
+            for thread in threads:
+                thread.join()
     if failures:
         raise failures[0]
     tell(report)

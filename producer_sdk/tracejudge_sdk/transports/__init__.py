@@ -2,6 +2,7 @@
 
     sqlite:///queue.db             a file beside the working directory; sqlite:////var/lib/queue.db is absolute
     kafka://HOST:PORT[,HOST:PORT]/TOPIC
+    https://HOST[:PORT]            a gateway (`tracejudge gateway`) in front of one of them; http:// on loopback
     memory://NAME                  inside this process, for tests
 
 Nothing here imports a client library before the first transport of its kind is built.
@@ -12,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tracejudge_sdk.transports.urls import KafkaQueue, MemoryQueue, Queue, SqliteQueue, parse_queue_url
+from tracejudge_sdk.transports.urls import HttpQueue, KafkaQueue, MemoryQueue, Queue, SqliteQueue, parse_queue_url
 
 __all__ = [
+    "HttpQueue",
     "KafkaQueue",
     "MemoryQueue",
     "Queue",
@@ -65,6 +67,10 @@ def transport_for(url: str, *, options: Mapping[str, Any] | None = None) -> Tran
         from tracejudge_sdk.transports.kafka import KafkaTransport
 
         return KafkaTransport(queue.bootstrap_servers, queue.topic, options=options)
+    if isinstance(queue, HttpQueue):
+        from tracejudge_sdk.transports.http import HttpTransport
+
+        return HttpTransport(queue, **(options or {}))
     from tracejudge_sdk.transports.memory import memory_transport
 
     return memory_transport(queue.name, **(options or {}))

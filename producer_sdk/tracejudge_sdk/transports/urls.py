@@ -11,8 +11,11 @@ from tracejudge_sdk.errors import ConfigError
 
 DEFAULT_KAFKA_PORT: Final = 9092
 
-_SHAPES: Final = "sqlite:///PATH, kafka://HOST:PORT[,HOST:PORT]/TOPIC or memory://NAME"
+HTTP_PATH: Final = "/v1/traces"
+
+_SHAPES: Final = "sqlite:///PATH, kafka://HOST:PORT[,HOST:PORT]/TOPIC, https://HOST[:PORT] or memory://NAME"
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's own rule for topic names
+_PATH: Final = re.compile(r"[A-Za-z0-9._~%/-]*")
 _HOST: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]\s@]+)(:(?P<port>\d{1,5}))?")
 
 
@@ -38,7 +41,18 @@ class MemoryQueue:
     name: str
 
 
-Queue = SqliteQueue | KafkaQueue | MemoryQueue
+@dataclass(frozen=True)
+class HttpQueue:
+    """A gateway (`tracejudge gateway`), which stands in front of one of the others."""
+
+    secure: bool
+    host: str
+    port: int
+    path: str
+    """Where records are posted: what the URL says, and /v1/traces."""
+
+
+Queue = SqliteQueue | KafkaQueue | MemoryQueue | HttpQueue
 
 
 def parse_queue_url(url: str) -> Queue:
@@ -49,7 +63,8 @@ def parse_queue_url(url: str) -> Queue:
     if "@" in rest.split("/", 1)[0]:
         # Not repeated in the message: it would put a password into somebody's log.
         raise ConfigError(
-            "queue: credentials do not belong into the URL: give them as options (sasl_plain_username, ...)"
+            "queue: credentials do not belong into the URL: give Kafka's as options (sasl_plain_username, ...), a "
+            "gateway's key as TRACEJUDGE_INGEST_KEY in the environment"
         )
     if "?" in rest:
         raise ConfigError(f"queue: {url!r} has a query part: give settings as options beside the URL, not in it")
@@ -57,6 +72,8 @@ def parse_queue_url(url: str) -> Queue:
         return _sqlite(url, rest)
     if scheme == "kafka":
         return _kafka(url, rest)
+    if scheme in ("http", "https"):
+        return _http(url, scheme, rest)
     if scheme == "memory":
         if not rest or "/" in rest:
             raise ConfigError(f"queue: {url!r} names no memory queue: give memory://NAME")
@@ -72,6 +89,22 @@ def _sqlite(url: str, rest: str) -> SqliteQueue:
     if not path or path.endswith("/") or "\x00" in path:
         raise ConfigError(f"queue: {url!r} names no file: give sqlite:///queue.db or sqlite:////var/lib/queue.db")
     return SqliteQueue(Path(path))
+
+
+def _http(url: str, scheme: str, rest: str) -> HttpQueue:
+    server, _, path = rest.partition("/")
+    match = _HOST.fullmatch(server)
+    if match is None:
+        raise ConfigError(f"queue: {url!r} names no server: give {scheme}://HOST[:PORT]")
+    if not _PATH.fullmatch(path):
+        raise ConfigError(f"queue: the path of {url!r} holds more than letters, digits and -._~/: percent-encode it")
+    port = int(match["port"] or (443 if scheme == "https" else 80))
+    if not 1 <= port <= 65535:
+        raise ConfigError(f"queue: port {port} of {url!r} is not in 1..65535")
+    prefix = path.strip("/").removesuffix(HTTP_PATH.strip("/")).strip("/")
+    return HttpQueue(
+        scheme == "https", match["host"].strip("[]"), port, f"/{prefix}{HTTP_PATH}" if prefix else HTTP_PATH
+    )
 
 
 def _kafka(url: str, rest: str) -> KafkaQueue:

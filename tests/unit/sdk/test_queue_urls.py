@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from tracejudge_sdk.errors import ConfigError
-from tracejudge_sdk.transports import KafkaQueue, MemoryQueue, Queue, SqliteQueue, parse_queue_url, transport_for
+from tracejudge_sdk.transports import (
+    HttpQueue,
+    KafkaQueue,
+    MemoryQueue,
+    Queue,
+    SqliteQueue,
+    parse_queue_url,
+    transport_for,
+)
 from tracejudge_sdk.transports.memory import MemoryTransport
 from tracejudge_sdk.transports.sqlite import SqliteTransport
 
@@ -23,6 +31,10 @@ from tracejudge_sdk.transports.sqlite import SqliteTransport
         ("kafka://broker/traces", KafkaQueue(("broker:9092",), "traces")),
         ("kafka://[::1]:9092/traces", KafkaQueue(("[::1]:9092",), "traces")),
         ("memory://test", MemoryQueue("test")),
+        ("http://127.0.0.1:4380", HttpQueue(False, "127.0.0.1", 4380, "/v1/traces")),
+        ("https://ingest.example.com", HttpQueue(True, "ingest.example.com", 443, "/v1/traces")),
+        ("https://example.com/judge/", HttpQueue(True, "example.com", 443, "/judge/v1/traces")),
+        ("http://[::1]/v1/traces", HttpQueue(False, "::1", 80, "/v1/traces")),
     ],
 )
 def test_a_url_names_a_queue(url: str, queue: Queue) -> None:
@@ -49,6 +61,12 @@ def test_a_url_names_a_queue(url: str, queue: Queue) -> None:
         ("kafka://a:1/..", "letters, digits"),
         ("kafka://a:1/" + "t" * 250, "letters, digits"),
         ("memory://", "memory://NAME"),
+        ("http://", "http://HOST"),
+        ("http:///v1/traces", "http://HOST"),
+        ("https://host:99999", "1..65535"),
+        ("https://host/a path", "percent-encode"),
+        ("https://host/\r\nX: y", "percent-encode"),
+        ("https://host/?key=k", "options beside the URL"),
     ],
 )
 def test_a_wrong_url_says_what_to_give(url: str, remedy: str) -> None:
@@ -60,6 +78,12 @@ def test_a_wrong_url_says_what_to_give(url: str, remedy: str) -> None:
 def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
     with pytest.raises(ConfigError, match="sasl_plain_username") as caught:
         parse_queue_url("kafka://user:s3cret@broker:9092/traces")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_key_in_the_url_of_a_gateway_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigError, match="TRACEJUDGE_INGEST_KEY") as caught:
+        parse_queue_url("https://user:s3cret@gateway/")
     assert "s3cret" not in str(caught.value)
 
 

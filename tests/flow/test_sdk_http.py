@@ -1,0 +1,333 @@
+"""The HTTP transport against a real gateway, and against servers that misbehave."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from tests.support.running_gateway import RunningGateway
+from tests.support.scripted_transport import ScriptedTransport
+from tracejudge.testing import make_trace
+from tracejudge_consumer.gateway import GatewayLimits
+from tracejudge_consumer.gateway.tls import server_context
+from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_sdk import SendPolicy, TraceClient, codec
+from tracejudge_sdk.errors import ConfigError, TransportRejected, TransportUnavailable
+from tracejudge_sdk.transports import Transport, transport_for
+
+KEY = "k" * 32
+QUICK = SendPolicy(linger_s=0.001, first_pause_s=0.01, longest_pause_s=0.05)
+RETRY = RetryPolicy(first_s=0.01, longest_s=0.05)
+
+
+@pytest.fixture
+def queue() -> ScriptedTransport:
+    return ScriptedTransport()
+
+
+@pytest.fixture
+def gateway(queue: ScriptedTransport) -> Iterator[RunningGateway]:
+    with RunningGateway(lambda: queue, retry=RETRY) as running:
+        running.wait_ready()
+        yield running
+        queue.go.set()
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Transport]]:
+    """Opens transports and closes them at the end."""
+    made: list[Transport] = []
+
+    def open_one(url: str, **options: Any) -> Transport:
+        made.append(transport_for(url, options=options))
+        return made[-1]
+
+    yield open_one
+    for transport in made:
+        transport.close(1.0)
+
+
+def batch(*numbers: int) -> list[tuple[str, bytes]]:
+    return [(f"t-{number:06d}", codec.encode(make_trace(number))) for number in numbers]
+
+
+@contextmanager
+def server(*replies: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that handles one connection after the other as told; gives its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            for reply in replies:
+                connection, _ = listening.accept()
+                with connection:
+                    reply(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def said(status: int, body: Any, **headers: str) -> Callable[[socket.socket], None]:
+    """A reply with a JSON body to the first request of a connection."""
+
+    def reply(connection: socket.socket) -> None:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += connection.recv(65536)
+        data = json.dumps(body).encode()
+        lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(data)}", "Connection: close"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + data)
+        connection.settimeout(10)
+        while connection.recv(65536):
+            pass
+
+    return reply
+
+
+def test_a_service_logs_through_a_gateway(gateway: RunningGateway, queue: ScriptedTransport) -> None:
+    client = TraceClient(gateway.url, app="shop", policy=QUICK)
+    ids = [client.log(query=f"q{number}", response="r", source_nodes=["t" * 800] * 5) for number in range(300)]
+    assert client.close(30)
+    assert client.stats().sent == 300
+    assert [key for key, _ in queue.records] == ids
+
+
+def test_what_the_gateway_refuses_is_counted_and_its_neighbours_arrive(queue: ScriptedTransport) -> None:
+    queue.max_record_bytes = 3_000
+    with RunningGateway(lambda: queue) as gateway:
+        gateway.wait_ready()
+        client = TraceClient(gateway.url, app="shop", policy=QUICK)
+        kept = [client.log(query="small"), client.log(query="x" * 5_000), client.log(query="small")]
+        assert client.close(30)
+    stats = client.stats()
+    assert (stats.sent, dict(stats.dropped)) == (2, {"transport_rejected": 1})
+    assert "too_large" in (stats.last_error or "")
+    assert [key for key, _ in queue.records] == [kept[0], kept[2]]
+
+
+def test_b33_a_gateway_that_is_not_there_costs_nothing_and_is_found_when_it_appears(queue: ScriptedTransport) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    client = TraceClient(f"http://127.0.0.1:{port}", app="shop", policy=QUICK)
+    ids = [client.log(query=str(number)) for number in range(100)]
+    assert not client.flush(0.05)
+    assert client.stats().queued == 100
+    with RunningGateway(lambda: queue, port=port, retry=RETRY):
+        assert client.close(30)
+    assert client.stats().sent == 100
+    assert {key for key, _ in queue.records} == set(ids)
+
+
+def test_while_the_queue_behind_is_away_everything_waits_and_then_arrives(
+    gateway: RunningGateway, queue: ScriptedTransport
+) -> None:
+    queue.down = True
+    client = TraceClient(gateway.url, app="shop", policy=QUICK)
+    ids = [client.log(query=str(number)) for number in range(50)]
+    assert not client.flush(0.1)
+    assert client.stats().sent == 0
+    queue.down = False
+    assert client.close(30)
+    assert client.stats().sent == 50
+    assert {key for key, _ in queue.records} == set(ids)
+
+
+def test_an_idle_connection_that_was_closed_is_replaced_at_once(
+    queue: ScriptedTransport, opened: Callable[..., Transport]
+) -> None:
+    with RunningGateway(lambda: queue, limits=GatewayLimits(read_timeout_s=0.1)) as gateway:
+        gateway.wait_ready()
+        transport = opened(gateway.url)
+        transport.send(batch(1))
+        gateway_closed = threading.Event()
+        for _ in range(200):  # until the gateway has closed what is idle
+            if b"tracejudge_gateway_connections 1.0" in gateway.request("GET", "/metrics").body:
+                gateway_closed.set()
+                break
+            gateway_closed.wait(0.02)
+        assert gateway_closed.is_set()
+        transport.send(batch(2))
+    assert [key for key, _ in queue.records] == ["t-000001", "t-000002"]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+def test_many_records_go_in_requests_of_bounded_size(
+    gateway: RunningGateway, queue: ScriptedTransport, opened: Callable[..., Transport], compression: str
+) -> None:
+    records = batch(*range(25))
+    records[7] = ("t", b"broken")
+    records[19] = ("t", b'{"a":\n1}')
+    transport = opened(gateway.url, max_request_records=10, compression=compression)
+    with pytest.raises(TransportRejected) as caught:
+        transport.send(records)
+    assert caught.value.failed == (7, 19)
+    assert len(queue.records) == 23
+    assert queue.sends == 3
+
+
+def test_a_failure_half_way_names_what_has_to_be_sent_again(
+    gateway: RunningGateway, queue: ScriptedTransport, opened: Callable[..., Transport]
+) -> None:
+    records = batch(*range(6))
+    records[1] = ("t", b"broken")
+    transport = opened(gateway.url, max_request_records=2)
+    before = queue.send
+
+    def send_once(sent: Any) -> None:
+        before(sent)
+        queue.down = queue.down or bool(sent)
+
+    queue.send = send_once  # type: ignore[method-assign, assignment]
+    with pytest.raises(TransportUnavailable) as caught:
+        transport.send(records)
+    # 0 is there; 1 is refused for good, which the next attempt tells; 2 and 3 were away, 4 and 5 were not sent.
+    assert caught.value.failed == (1, 2, 3, 4, 5)
+
+
+def test_a_wrong_key_names_the_variable_and_never_the_key(
+    queue: ScriptedTransport, opened: Callable[..., Transport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RunningGateway(lambda: queue, keys=[KEY]) as gateway:
+        gateway.wait_ready()
+        monkeypatch.setenv("TRACEJUDGE_INGEST_KEY", "a-wrong-key-of-ours")
+        with pytest.raises(TransportUnavailable, match="set TRACEJUDGE_INGEST_KEY") as caught:
+            opened(gateway.url).send(batch(1))
+        assert "a-wrong-key" not in str(caught.value)
+        monkeypatch.setenv("TRACEJUDGE_INGEST_KEY", f"{KEY}, the-old-one-of-before")
+        opened(gateway.url).send(batch(1))
+        monkeypatch.setenv("OTHER_KEY", KEY)
+        opened(gateway.url, key_env="OTHER_KEY").send(batch(2))
+    assert len(queue.records) == 2
+
+
+def test_a_key_over_plain_http_to_another_machine_is_warned_of(
+    opened: Callable[..., Transport], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TRACEJUDGE_INGEST_KEY", KEY)
+    with caplog.at_level(logging.WARNING):
+        opened("http://gateway.invalid:4380")
+        opened("https://gateway.invalid")
+    assert "unencrypted" in caplog.messages[0]
+    assert len(caplog.messages) == 1
+    assert KEY not in caplog.text
+
+
+def test_tls_is_checked_against_the_certificates_that_are_trusted(
+    queue: ScriptedTransport, opened: Callable[..., Transport], tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost", "127.0.0.1")
+    cert, key, trusted = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "ca.pem"
+    certificate.private_key_pem.write_to_path(key)
+    cert.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    authority.cert_pem.write_to_path(trusted)
+    with RunningGateway(lambda: queue, tls=server_context(str(cert), str(key))) as gateway:
+        url = f"https://localhost:{gateway.port}"
+        ours = opened(url, ca_file=str(trusted))
+        for _ in range(500):
+            try:
+                ours.send(batch(1))
+                break
+            except TransportUnavailable:  # before its first look at the queue
+                threading.Event().wait(0.01)
+        assert [key for key, _ in queue.records] == ["t-000001"]
+        with pytest.raises(TransportUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+            opened(url).send(batch(2))
+        with pytest.raises(TransportUnavailable):
+            opened(url.replace("https", "http")).send(batch(3))
+    with pytest.raises(ConfigError, match="name a PEM file"):
+        opened(url, ca_file=str(tmp_path / "nowhere.pem"))
+    assert isinstance(server_context(str(cert), str(key)), ssl.SSLContext)
+
+
+def test_closing_from_another_thread_ends_a_send_under_way(
+    gateway: RunningGateway, queue: ScriptedTransport, opened: Callable[..., Transport]
+) -> None:
+    transport = opened(gateway.url, timeout_s=60)
+    queue.hold = True
+    failures: list[BaseException] = []
+
+    def send() -> None:
+        try:
+            transport.send(batch(1))
+        except TransportUnavailable as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    assert queue.entered.wait(30)
+    transport.close(1.0)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert len(failures) == 1
+
+
+def test_a_server_that_trickles_is_left_at_the_deadline(opened: Callable[..., Transport]) -> None:
+    """A socket's own time-out bounds each wait; a byte now and then would go on for ever."""
+    left = threading.Event()
+
+    def trickle(connection: socket.socket) -> None:
+        connection.settimeout(10)
+        connection.recv(65536)
+        try:
+            while not left.wait(0.05):
+                connection.sendall(b"H")
+        except OSError:
+            left.set()  # the other side has hung up, as it should
+
+    with server(trickle) as url:
+        with pytest.raises(TransportUnavailable, match="TimeoutError"):
+            opened(url, timeout_s=0.3).send(batch(1))
+        assert left.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (said(302, {}, Location="http://127.0.0.1:1/"), "HTTP status 302"),
+        (said(404, {"detail": "not found"}), "leads to a tracejudge gateway"),
+        (said(200, {"ok": True}), "leads to a tracejudge gateway"),
+        (said(200, {"lines": []}), "leads to a tracejudge gateway"),
+        (said(500, "oops"), "HTTP status 500"),
+        (said(429, {"error": {"reason": "busy", "limit": "5 bytes"}}), "busy: 5 bytes"),
+    ],
+)
+def test_answers_that_are_no_acknowledgement_are_none(
+    opened: Callable[..., Transport], reply: Callable[[socket.socket], None], words: str
+) -> None:
+    with server(reply) as url, pytest.raises(TransportUnavailable, match=words):
+        opened(url).send(batch(1))
+
+
+def test_a_request_refused_whole_is_tried_record_by_record(queue: ScriptedTransport) -> None:
+    with RunningGateway(lambda: queue, limits=GatewayLimits(max_body_bytes=4_000)) as gateway:
+        gateway.wait_ready()
+        client = TraceClient(gateway.url, app="shop", policy=QUICK, queue_options={"compression": "none"})
+        ids = [client.log(query=f"{number} " + "x" * 1_000) for number in range(8)]
+        too_large = client.log(query="y" * 5_000)
+        assert client.close(30)
+    assert {key for key, _ in queue.records} == set(ids)
+    assert too_large not in ids
+    assert dict(client.stats().dropped) == {"transport_rejected": 1}
+
+
+@pytest.mark.parametrize(
+    "options", [{"compression": "br"}, {"timeout_s": 0}, {"max_request_records": 0}, {"ca_file": "/nowhere"}]
+)
+def test_options_that_cannot_work_are_told_at_once(opened: Callable[..., Transport], options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="queue: "):
+        opened("https://localhost:1", **options)
