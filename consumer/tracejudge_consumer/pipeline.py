@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from tracejudge.clock import Clock, SystemClock
 from tracejudge.sampling import SamplingPolicy
+from tracejudge_consumer.background.build import MakeUpkeep
+from tracejudge_consumer.background.run import BackgroundRun
 from tracejudge_consumer.commits import Commits
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
 from tracejudge_consumer.health import Health
@@ -22,13 +25,10 @@ from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.offsets import OffsetBook
 from tracejudge_consumer.report import Ending, PipelineReport
+from tracejudge_consumer.stages.build import Around, build_stages
 from tracejudge_consumer.stages.checkpoints import Checkpoint
-from tracejudge_consumer.stages.judge import Judging
-from tracejudge_consumer.stages.judge_watch import JudgeWatch
 from tracejudge_consumer.stages.needs import Judges, PipelineStore
 from tracejudge_consumer.stages.process import BatchProcessor
-from tracejudge_consumer.stages.results import ResultWriter
-from tracejudge_consumer.stages.store_calls import StoreCalls
 from tracejudge_consumer.taking import Taking
 from tracejudge_consumer.worker import Worker
 
@@ -59,8 +59,10 @@ class Pipeline:
         health: Health | None = None,
         checkpoint: Checkpoint = _nothing,
         progress: Callable[[PipelineReport], None] = _nothing,
+        upkeep: MakeUpkeep | None = None,
     ) -> None:
-        """`progress` is called with the report so far after each batch, on the intake thread."""
+        """`progress` is called with the report so far after each batch, on the intake thread; `upkeep` makes the work
+        that is done beside the queue."""
         self._intake = intake
         self._store = store
         self._panel = panel
@@ -84,6 +86,8 @@ class Pipeline:
             checkpoint=checkpoint,
         )
         self._report = PipelineReport()
+        self._make_upkeep = upkeep
+        self._beside: deque[PipelineReport] = deque()  # from the worker's thread
         self._asked_lag_at = 0.0
         self._empty_polls = 0
         self._unassigned_since = 0.0
@@ -115,58 +119,48 @@ class Pipeline:
         something here is wrong, after committing what was finished.
         """
         worker = Worker(threads=self._limits.store_threads)
-        calls = StoreCalls(
-            worker.pool, retry=self._limits.store_retry, health=self._health, metrics=self._metrics, clock=self._clock
-        )
-        judging = self._judging(calls)
-        processor = BatchProcessor(
-            store=self._store,
-            judges=self._panel,
-            judging=judging,
-            policy=self._policy,
-            guard=self._guard,
-            calls=calls,
-            pool=worker.pool,
-            clock=self._clock,
-            metrics=self._metrics,
-            checkpoint=self._checkpoint,
-        )
+        stages = build_stages(self._around(worker))
+        processor = stages.processor
+        upkeep = None
+        if self._make_upkeep is not None:
+            upkeep = BackgroundRun(self._make_upkeep(stages, self._beside.append), worker)
         self._intake.listen(self)
         self._unassigned_since = self._clock.monotonic()
         ended: Ending = ""
         try:
             while not ended:
                 self._turn(worker, processor)
+                if upkeep is not None:
+                    upkeep.check()
                 if self._stop.is_set() or (stop is not None and stop.is_set()):
                     ended = "stopped"
                 elif until_idle:
                     ended = self._idle(worker, processor)
+                    if ended == "idle" and upkeep is not None and not upkeep.last_round_done():
+                        ended = ""
         finally:
             try:
-                judging.ask_no_more()
+                stages.judging.ask_no_more()
+                if upkeep is not None:
+                    upkeep.end()
                 self._drain()
             finally:
                 self._close(worker)
         self._report = replace(self._report, ended=ended, commits=self._commits.accepted)
         return self._report
 
-    def _judging(self, calls: StoreCalls) -> Judging:
-        limits = self._limits
-        writer = ResultWriter(
+    def _around(self, worker: Worker) -> Around:
+        return Around(
             store=self._store,
-            calls=calls,
-            metrics=self._metrics,
-            clock=self._clock,
-            checkpoint=self._checkpoint,
-            interval_s=limits.result_interval_s,
-            most_rows=limits.result_rows,
-        )
-        return Judging(
             judges=self._panel,
-            writer=writer,
-            calls=calls,
-            watch=JudgeWatch(health=self._health, metrics=self._metrics),
-            at_once=limits.judge_in_flight,
+            policy=self._policy,
+            guard=self._guard,
+            limits=self._limits,
+            clock=self._clock,
+            health=self._health,
+            metrics=self._metrics,
+            checkpoint=self._checkpoint,
+            pool=worker.pool,
         )
 
     # PartitionListener: called while the intake thread is inside poll or close, on the queue client's own thread.
@@ -221,6 +215,8 @@ class Pipeline:
     def _collect(self) -> None:
         """Adds up the batches that are done. Raises what one of them raised."""
         reports, failures = self._taking.collect()
+        while self._beside:
+            reports.append(self._beside.popleft())
         for report in reports:
             self._report += report
             self._progress(replace(self._report, commits=self._commits.accepted))

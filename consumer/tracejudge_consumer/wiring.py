@@ -19,7 +19,7 @@ from tracejudge_consumer.settings import Settings
 from tracejudge_sdk.transports import HttpQueue, KafkaQueue, SqliteQueue, Transport, parse_queue_url, transport_for
 
 if TYPE_CHECKING:
-    from tracejudge.alerts import Notifier, SeriesStatus
+    from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus
     from tracejudge_consumer.alert_loop import AlertLoop
     from tracejudge_consumer.gateway import Gateway
     from tracejudge_consumer.gateway.metrics import GatewayMetrics
@@ -160,6 +160,7 @@ def build_pipeline(
 ) -> Pipeline:
     """The consumer of the settings on an open store; its judges are registered there."""
     from tracejudge.judging import Panel
+    from tracejudge_consumer.background.build import upkeep_of
     from tracejudge_consumer.dead_letter import DeadLetterLimit
     from tracejudge_consumer.limits import PipelineLimits
     from tracejudge_consumer.pipeline import Pipeline
@@ -167,10 +168,11 @@ def build_pipeline(
     register_judges(settings.judges, store)
     consumer = settings.consumer
     clock = SystemClock()
+    panel = Panel(settings.judges, clock=clock, spend=store.calls)
     return Pipeline(
         intake=build_intake(settings),
         store=store,
-        panel=Panel(settings.judges, clock=clock, spend=store.calls),
+        panel=panel,
         policy=sampling_policy(settings),
         clock=clock,
         limits=PipelineLimits(
@@ -185,7 +187,35 @@ def build_pipeline(
         metrics=metrics,
         health=health,
         progress=progress or (lambda _: None),
+        upkeep=upkeep_of(
+            store,
+            panel,
+            clock=clock,
+            holder=process_holder(),
+            announce=announcer(settings, store),
+            interval_s=consumer.upkeep_interval_s,
+            parts_grace_s=consumer.parts_grace_s,
+        ),
     )
+
+
+def process_holder() -> str:
+    """A name for leases; its random end tells a holder from its predecessor with the same name and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+
+
+def announcer(settings: Settings, store: Store) -> Callable[[AlertEvent], None]:
+    """Stores an event and leaves its notifications to the alert loop; repeating it changes nothing."""
+    from tracejudge_consumer.deliveries import Deliveries
+
+    notifiers = build_notifiers(settings)
+    deliveries = Deliveries(store=store, notifiers=notifiers, clock=SystemClock())
+
+    def announce(event: AlertEvent) -> None:
+        store.alert_events.insert([event])
+        deliveries.enqueue([event], still_open=frozenset())
+
+    return announce
 
 
 def sampling_policy(settings: Settings) -> SamplingPolicy:
@@ -237,8 +267,7 @@ def build_alert_loop(settings: Settings, store: Store, *, settle_s: float | None
         rules=settings.rules,
         notifiers=build_notifiers(settings),
         clock=SystemClock(),
-        # The random end tells a holder from its predecessor with the same name and process id.
-        holder=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
+        holder=process_holder(),
         settle_s=settings.alert_loop.settle_s if settle_s is None else settle_s,
     )
 

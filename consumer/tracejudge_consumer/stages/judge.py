@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tracejudge.errors import JudgeGone
 from tracejudge.judging import JudgeTask, PanelResult
-from tracejudge.scores import JudgeId, LedgerRow, Outcome, TraceKey
+from tracejudge.scores import Decision, JudgeId, LedgerRow, Outcome, TraceKey
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.judge_watch import JudgeWatch
 from tracejudge_consumer.stages.needs import Judges
@@ -39,6 +40,7 @@ class Answer:
 
     report: PipelineReport
     left: frozenset[TraceKey] = frozenset()
+    gone: tuple[JudgeGone, ...] = ()  # judges that answer nobody
 
 
 def questions(tasks: Sequence[PlannedTask], instant: Collection[str]) -> list[Question]:
@@ -67,8 +69,8 @@ class Judging:
         """What was not handed to a judge yet is left; what was is finished."""
         self._stopping = True
 
-    async def answer(self, question: Question, invalid: InvalidJudges) -> Answer:
-        """Asks; returns when the store has what came of it."""
+    async def answer(self, question: Question, invalid: InvalidJudges, *, again: bool = False) -> Answer:
+        """Asks; returns when the store has what came of it. `again`: that it is undecided stands in the ledger."""
         gate = self._gates.get(next(iter(question.judges)))
         if gate is None:
             asked, result = await self._ask(question)
@@ -79,9 +81,13 @@ class Judging:
         taken_away = sum(one.record.forgotten for one in question.planned if one not in asked)
         if result is None:
             return Answer(PipelineReport(abandoned=taken_away), left)
+        gone = tuple(result.gone)
+        if again:
+            decided = tuple(row for row in result.ledger if row.decision is not Decision.UNDECIDED)
+            result = replace(result, ledger=decided)
         report = await self.store(result, invalid)
         questions_put = sum(len(one.task.judge_names & question.judges) for one in asked)
-        return Answer(report + PipelineReport(asked=questions_put, abandoned=taken_away), left)
+        return Answer(report + PipelineReport(asked=questions_put, abandoned=taken_away), left, gone)
 
     async def store(self, result: PanelResult, invalid: InvalidJudges) -> PipelineReport:
         """Stores what judges said. Beside an invalid score no ledger row is put: the trace would count twice."""

@@ -71,7 +71,7 @@ def plan(
     ledger: list[LedgerRow] = []
     settled = 0
     for record in records:
-        raw, trace, before = record.taken.raw, record.trace, known.get(record.key)
+        trace, before = record.trace, known.get(record.key)
         if before is not None and before.event_time != trace.event_time:
             trace = trace.model_copy(update={"event_time": before.event_time})
         done, invalid = (_NOBODY, _NOBODY) if before is None else (before.settled, before.invalid)
@@ -87,9 +87,9 @@ def plan(
                     trace=trace,
                     signals=signals.as_dict(),
                     ingested_at=at,
-                    source=raw.source,
-                    partition=raw.partition,
-                    offset=raw.offset,
+                    source=record.place.source,
+                    partition=record.place.partition,
+                    offset=record.place.offset,
                 )
             )
         sampled = sample(trace, signals, policy, open_names)

@@ -51,6 +51,7 @@ class BatchProcessor:
         judging: Judging,
         policy: SamplingPolicy,
         guard: DeadLetterGuard,
+        turns: Turns,
         calls: StoreCalls,
         pool: Executor,
         clock: Clock,
@@ -67,7 +68,7 @@ class BatchProcessor:
         self._clock = clock
         self._metrics = metrics
         self._checkpoint = checkpoint
-        self._turns = Turns()
+        self._turns = turns
 
     async def process(self, records: Sequence[TakenRecord], finish: Finish) -> PipelineReport:
         """Everything there is to do about `records`; each is handed to `finish` once the store has all of it.

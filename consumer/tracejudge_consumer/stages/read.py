@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from tracejudge.scores import DeadLetter, TraceKey
 from tracejudge_consumer.dead_letter import dead_letter
@@ -23,22 +24,34 @@ class TakenRecord:
     tracker: OffsetTracker
 
 
+class Place(NamedTuple):
+    """Of a record."""
+
+    source: str
+    partition: int
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class IntakeRecord:
-    """A trace with the records it stands for: when it is finished, all of these are."""
+    """A trace with the records it stands for: when it is finished, all of these are. One of the store has none."""
 
     trace: Trace
     records: tuple[TakenRecord, ...]
+    found: Place | None = None  # where its content was read; None: in the last of `records`
 
     @property
-    def taken(self) -> TakenRecord:
-        """The record that gave the trace its content."""
-        return self.records[-1]
+    def place(self) -> Place:
+        """Where its content was read."""
+        if self.found is not None:
+            return self.found
+        raw = self.records[-1].raw
+        return Place(raw.source, raw.partition, raw.offset)
 
     @property
     def forgotten(self) -> bool:
         """Every partition it came from was taken away: the trace is its new owner's to judge."""
-        return all(record.tracker.forgotten for record in self.records)
+        return bool(self.records) and all(record.tracker.forgotten for record in self.records)
 
     @property
     def key(self) -> TraceKey:

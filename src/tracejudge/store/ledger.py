@@ -28,6 +28,7 @@ from tracejudge.store.values import (
 )
 
 _KEY: Final = "environment, app, judge_name, event_time, trace_id, judge_id, run_id"
+_NAMED: Final = "environment, app, judge_name, event_time, trace_id, run_id"
 _STRENGTH: Final = {Decision.INCOMPLETE: 0, Decision.UNDECIDED: 1}  # any other decision is final: 2
 _ALWAYS_MS: Final = -(1 << 62)  # before every trace: a judge whose registration is not known answers for all
 
@@ -78,14 +79,22 @@ class Ledger(Table[LedgerRow]):
         return self._select(f"{where} AND {unscored} ORDER BY judge_name, run_id, decided_at", where.parameters)
 
     def undecided(self, *, judge: str | None = None, limit: int = 1000) -> list[LedgerRow]:
-        """Live (trace, judge) pairs still to come, the oldest first. `judge` is a judge name or a JudgeId."""
+        """Live (trace, judge) pairs still to come, the oldest first. `judge` is a judge name or a JudgeId.
+
+        A pair is decided as soon as any JudgeId of the name has a score or a final decision: a judge that was adopted
+        in the place of one that is gone decides for it.
+        """
         where = Where().add("decision = 'undecided'").equal("run_id", LIVE_RUN)
         where.equal("judge_id" if judge is not None and "@" in judge else "judge_name", judge)
         # Without FINAL the skip index finds the few rows that were ever undecided; FINAL then says which still are.
-        candidates = f"({_KEY}) IN (SELECT {_KEY} FROM ledger {where})"
-        unscored = f"({_KEY}) NOT IN (SELECT {_KEY} FROM scores WHERE ({_KEY}) IN (SELECT {_KEY} FROM ledger {where}))"
+        candidates = f"({_NAMED}) IN (SELECT {_NAMED} FROM ledger {where})"
+        decided = (
+            f"SELECT {_NAMED} FROM scores WHERE {candidates} UNION ALL SELECT {_NAMED} FROM ledger FINAL "
+            f"WHERE {candidates} AND decision NOT IN ('undecided', 'incomplete')"
+        )
         return self._select(
-            f"{where} AND {candidates} AND {unscored} ORDER BY event_time, trace_id, judge_name LIMIT {int(limit)}",
+            f"{where} AND {candidates} AND ({_NAMED}) NOT IN ({decided}) "
+            f"ORDER BY event_time, trace_id, judge_name LIMIT {int(limit)}",
             where.parameters,
         )
 

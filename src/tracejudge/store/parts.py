@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
+from typing import Final
 
 from pydantic_core import PydanticSerializationError
 
@@ -15,6 +16,9 @@ from tracejudge.store.table import Columns, Table
 from tracejudge.store.trace_index import KEYS_IN, key_parameters
 from tracejudge.store.values import RowRefused, bound_instant, from_milliseconds, milliseconds, text, whole
 from tracejudge_sdk.trace import TracePart
+
+_KEY: Final = "environment, app, trace_id"
+_PLACE: Final = "environment, app, event_time, trace_id"
 
 
 class Parts(Table[StoredPart]):
@@ -51,11 +55,19 @@ class Parts(Table[StoredPart]):
         return found
 
     def older_than(self, instant: datetime, *, limit: int = 1000) -> list[TraceKey]:
-        """Traces whose first part came before `instant` and which are not stored as traces yet."""
+        """Traces whose first part came before `instant` and about which nothing is decided, the oldest first.
+
+        Decided means a row of the ledger or a score. A complete trace that is stored is left out as well: the record
+        that completed it waits for its judge.
+        """
         rows = self._connection.query(
-            "SELECT environment, app, trace_id FROM parts FINAL "
-            "WHERE (environment, app, trace_id) NOT IN (SELECT environment, app, trace_id FROM trace_index) "
-            "GROUP BY environment, app, trace_id HAVING min(ingested_at) < {instant:DateTime64(6, 'UTC')} "
+            f"WITH places AS (SELECT {_PLACE} FROM trace_index FINAL "
+            f"WHERE ({_KEY}) IN (SELECT {_KEY} FROM parts)) "
+            f"SELECT {_KEY} FROM parts FINAL WHERE ({_KEY}) NOT IN ("
+            f"SELECT {_KEY} FROM traces WHERE ({_PLACE}) IN places AND status != 'incomplete' UNION ALL "
+            f"SELECT {_KEY} FROM ledger WHERE ({_PLACE}) IN places UNION ALL "
+            f"SELECT {_KEY} FROM scores WHERE ({_PLACE}) IN places) "
+            f"GROUP BY {_KEY} HAVING min(ingested_at) < {{instant:DateTime64(6, 'UTC')}} "
             f"ORDER BY min(ingested_at), trace_id LIMIT {int(limit)}",
             {"instant": bound_instant("instant", instant)},
         )

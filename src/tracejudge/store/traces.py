@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tracejudge.scores import TraceKey
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.rows import Inserted, StoredTrace, TraceFilter
 from tracejudge.store.table import Columns, RejectSink, Table, Where
-from tracejudge.store.trace_index import TraceIndex
+from tracejudge.store.trace_index import KEYS_IN, TraceIndex, key_parameters
 from tracejudge.store.values import (
     bound_instant,
     flag,
@@ -101,6 +102,24 @@ class Traces(Table[StoredTrace]):
             where.equal("trace_id", trace_id)
             found += self._select(f"{where}", where.parameters)
         return found
+
+    def of(self, keys: Sequence[TraceKey]) -> dict[TraceKey, StoredTrace]:
+        """The traces of these keys; unknown ones are absent. Two statements, whatever their number."""
+        places = self._index.find(keys)
+        if not places:
+            return {}
+        instants = sorted(places.values())
+        where = (
+            Where()
+            .add("event_time >= {first:DateTime64(3, 'UTC')}", first=bound_instant("event_time", instants[0]))
+            .add("event_time <= {last:DateTime64(3, 'UTC')}", last=bound_instant("event_time", instants[-1]))
+            .add(
+                "event_time IN {instants:Array(DateTime64(3, 'UTC'))}",
+                instants=sorted({bound_instant("event_time", at)[:-3] for at in instants}),
+            )
+            .add(KEYS_IN, **key_parameters(places))
+        )
+        return {one.key: one for one in self._select(f"{where}", where.parameters)}
 
     def stream(self, where: TraceFilter, *, batch: int = 500) -> Iterator[list[StoredTrace]]:
         """The traces in (event time, trace id, environment, app) order, `batch` at a time, in constant memory.
