@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from tests.support.kinds import kind_spec
 from tests.support.panels import lexical_spec, llm_spec
 from tracejudge.judging import JudgeSpec, check_caps, content_hash, estimate
 from tracejudge.judging.spec import TYPICAL_MOST_REPLY_TOKENS
@@ -140,6 +143,7 @@ def test_a_wrong_spec_says_what_is_wrong(fields: dict[str, Any], said: str) -> N
 
 
 STOCK = "llama_index.core.evaluation"
+MODEL = {"base_url": "http://j/v1", "model": "m"}
 PRICES = {"usd_per_million_input_tokens": 1.0, "usd_per_million_output_tokens": 2.0}
 
 
@@ -330,3 +334,71 @@ def test_a_spec_survives_being_written_and_read() -> None:
     for spec in (lexical_spec(), llm_spec(), own):
         assert JudgeSpec.model_validate(spec.model_dump(mode="json")) == spec
     assert [spec.calls_model for spec in (lexical_spec(), llm_spec(), own)] == [False, True, False]
+
+
+def test_a_prompt_may_stand_in_a_file_and_its_text_is_what_counts(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("Is {response} in {context}?\n", encoding="utf-8")
+    fields = {"name": "f", "kind": "faithfulness", "base_url": "http://j/v1", "model": "m"}
+    from_file = JudgeSpec.model_validate({**fields, "prompt_file": str(file)})
+    written = JudgeSpec.model_validate({**fields, "prompt": "Is {response} in {context}?"})
+    assert from_file == written
+    assert from_file.judge_id() == written.judge_id()
+    with pytest.raises(ValidationError, match="exclude each other"):
+        JudgeSpec.model_validate({**fields, "prompt": "x", "prompt_file": str(file)})
+    with pytest.raises(ValidationError, match="cannot be read"):
+        JudgeSpec.model_validate({**fields, "prompt_file": str(tmp_path / "none.txt")})
+    file.write_text("Is {response} in {contxt}?", encoding="utf-8")
+    with pytest.raises(ValidationError, match=r"unknown variable \{contxt\}"):
+        JudgeSpec.model_validate({**fields, "prompt_file": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"kind": "guideline", **MODEL}, "guidelines: Field required"),
+        ({"kind": "guideline", "options": {"guidelines": []}, **MODEL}, "guidelines: Tuple should have at least 1"),
+        ({"kind": "guideline", "options": {"guideline": "x"}, **MODEL}, "guideline: Extra inputs"),
+        ({"kind": "latency", "options": {"max_ms": 0}}, "greater than 0"),
+        ({"kind": "length", "options": {}}, "give min, max or both"),
+        ({"kind": "length", "options": {"min": 5, "max": 4}}, "no response could pass"),
+        ({"kind": "regex", "options": {"pattern": "("}}, "no regular expression"),
+        ({"kind": "regex", "options": {"pattern": "(a+)+$"}}, "run for ever"),
+        ({"kind": "regex", "options": {"pattern": r"(?:\w+\s*)*!"}}, "run for ever"),
+        ({"kind": "semantic_similarity", "options": {"embed_model": "MiniLM"}}, "import path"),
+        ({"kind": "hit_rate", "options": {"k": 0}}, "greater than or equal to 1"),
+        ({"kind": "refusal", "options": {"x": 1}}, "takes none"),
+        ({"kind": "hit_rate", "model": "m", "base_url": "http://j/v1"}, "calls no model"),
+        ({"kind": "relevancy"}, "give base_url and model"),
+        (
+            {"kind": "semantic_similarity", "options": {"embed_model": "a:B"}, "max_usd_per_day": 1.0, **PRICES},
+            "cannot be seen",
+        ),
+        ({"kind": "correctness", "base_url": "http://j/v1", "model": "m", "prompt": "{response}"}, "does not name"),
+    ],
+)
+def test_wrong_options_of_a_kind_say_what_is_wrong(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        JudgeSpec.model_validate({"name": "own", **fields})
+    assert said in str(caught.value)
+
+
+def test_an_entry_point_is_a_kind_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = metadata.EntryPoint(name="polite", value="acme.judges:Polite", group="tracejudge.judges")
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [entry] if group == entry.group else [])
+    by_name = JudgeSpec.model_validate({"name": "own", "kind": "polite"})
+    by_path = JudgeSpec.model_validate({"name": "own", "kind": "acme.judges:Polite"})
+    assert by_name == by_path
+    assert by_name.judge_id() == by_path.judge_id()
+
+
+def test_an_embedding_judge_needs_a_cap_until_it_says_that_it_calls_nothing_that_costs() -> None:
+    fields = {"name": "near", "kind": "semantic_similarity", "options": {"embed_model": "a:B"}}
+    assert len(check_caps([JudgeSpec.model_validate(fields)])) == 1
+    assert check_caps([JudgeSpec.model_validate({**fields, "calls_model": False})]) == []
+    assert check_caps([JudgeSpec.model_validate({**fields, "max_calls_per_h": 5})]) == []
+
+
+def test_an_estimate_counts_repeats_and_both_orders() -> None:
+    thrice, pair = kind_spec("relevancy", repeats=3), kind_spec("pairwise")
+    assert [cost.calls for cost in estimate([thrice, pair], traces_per_day=100)] == [300, 200]

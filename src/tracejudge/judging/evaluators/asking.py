@@ -18,7 +18,7 @@ from tracejudge.judging.judgement import (
 )
 from tracejudge.judging.model import JudgeModel
 from tracejudge.judging.packing import Piece, cut, pack, room_tokens, section_tokens
-from tracejudge.judging.prompts import fill
+from tracejudge.judging.prompts import fill, variables
 from tracejudge.judging.prompts.fence import fence, new_code, suspicious
 from tracejudge.judging.shapes import MOST_STATEMENTS, UNSUPPORTED
 from tracejudge.judging.spec import JudgeSpec
@@ -54,6 +54,7 @@ class ModelEvaluator(FactsEvaluator):
         self._shape = kind.shape
         self._system = spec.system_text()
         self._prompt = spec.prompt_text()
+        self._variables = variables(self._prompt, kind.aliases)
         self._room = room_tokens(
             window=spec.context_window_tokens, reply=spec.most_reply_tokens, prompt=[self._system, self._prompt]
         )
@@ -141,15 +142,14 @@ class ModelEvaluator(FactsEvaluator):
 
     def plan(self, facts: Facts) -> Plan | Judgement:
         """Which calls judge these facts, or invalid / bad_request where they need more than the spec allows."""
-        kind, query = self._kind, facts.query
-        variables = set(kind.variables)
-        history = recent(facts.history, self._room // 4) if "query" in variables else ()
-        fixed = [*(turn.text for turn in history), query]
-        if "reference" in variables and facts.reference:
+        kind, named = self._kind, self._variables
+        history = recent(facts.history, self._room // 4) if "query" in named else ()
+        fixed = [*(turn.text for turn in history), facts.query] if "query" in named else []
+        if "reference" in named and facts.reference:
             fixed.append(facts.reference)
         room = self._room - sum(map(section_tokens, fixed)) - sum(map(section_tokens, self.plain().values()))
-        passages = facts.passages if "context" in variables else ()
-        response = facts.response if "response" in variables else ""
+        passages = facts.passages if "context" in named else ()
+        response = facts.response if "response" in named else ""
         whole = section_tokens(response) + sum(map(section_tokens, passages))
         if whole <= room:
             pieces = [Piece(number, 0, text) for number, text in enumerate(passages, start=1)]
