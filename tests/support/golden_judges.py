@@ -21,7 +21,7 @@ from tests.support.panels import make_panel, make_task
 from tracejudge.judging.identity import PACKING
 from tracejudge.judging.kinds import BUILT_IN
 from tracejudge.judging.verdict import PARSER
-from tracejudge.scores import Score
+from tracejudge.scores import LedgerRow, Score
 from tracejudge.testing import make_trace
 from tracejudge.testing.judges import ScriptedJudge
 
@@ -72,7 +72,8 @@ def _kind(name: str) -> dict[str, Any]:
             judge = ScriptedJudge(reply)
             panel = make_panel(spec, judge)
             result = asyncio.run(panel.evaluate([make_task(make_trace(0, **fields), spec.name)]))
-            (row,) = (*result.scores, *result.ledger)
+            rows: list[Score | LedgerRow] = [*result.scores, *result.ledger]
+            (row,) = rows
             score = row.score if isinstance(row, Score) else None
             asked = "\n".join(message.content for request in judge.requests for message in request)
             asked = re.sub(r"(?<= )[0-9a-f]{12}(?=>>>| was made)", "CODE", asked)

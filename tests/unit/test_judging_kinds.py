@@ -36,7 +36,8 @@ async def judged(
 ) -> Score | LedgerRow:
     task = make_task(make_trace(0, **{**FULL, **trace}), kind.replace("_", "-"))
     result = await make_panel(kind_spec(kind, **(spec or {})), judge).evaluate([task])
-    (row,) = (*result.scores, *result.ledger)
+    rows: list[Score | LedgerRow] = [*result.scores, *result.ledger]
+    (row,) = rows
     return row
 
 
@@ -174,8 +175,9 @@ async def test_a_choice_is_read_strictly(reply: str) -> None:
 async def test_two_answers_of_one_s_own_are_compared_through_a_stock_runner() -> None:
     judge = ScriptedJudge(["A", "B"])
     evaluator = evaluator_for(kind_spec("pairwise"), environ={}, make_completer=lambda spec: judge)
+    given: dict[str, Any] = {"second_response": ["No idea."]}
     results = await BatchEvalRunner({"pairs": evaluator}, workers=1).aevaluate_response_strs(
-        queries=["Why?"], response_strs=["Because."], second_response=["No idea."]
+        queries=["Why?"], response_strs=["Because."], **given
     )
     assert [(result.passing, result.score) for result in results["pairs"]] == [(True, 1.0)]
 
@@ -184,11 +186,12 @@ async def test_two_answers_of_one_s_own_are_compared_through_a_stock_runner() ->
 async def test_every_judge_by_a_model_works_in_a_stock_runner(kind: str) -> None:
     judge = ScriptedJudge('{"verdict": "YES", "score": 5, "better": "TIE"}')
     evaluator = evaluator_for(kind_spec(kind), environ={}, make_completer=lambda spec: judge)
+    given: dict[str, Any] = {"reference": ["Since it is so."] * 3}
     results = await BatchEvalRunner({kind: evaluator}, workers=3).aevaluate_response_strs(
         queries=["Why?"] * 3,
         response_strs=["Because it is so."] * 3,
         contexts_list=[["It is so."]] * 3,
-        reference=["Since it is so."] * 3,
+        **given,
     )
     assert [result.passing for result in results[kind]] == [True] * 3
 
