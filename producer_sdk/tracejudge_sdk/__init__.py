@@ -21,12 +21,13 @@ from tracejudge_sdk.errors import (
     TransportRejected,
     TransportUnavailable,
 )
+from tracejudge_sdk.ids import new_trace_id
 from tracejudge_sdk.observe import observe
 from tracejudge_sdk.outbox import ClientStats
 from tracejudge_sdk.recording import TraceRecording, current_trace
 from tracejudge_sdk.sampling import keep
 from tracejudge_sdk.sender import SendPolicy
-from tracejudge_sdk.trace import Feedback, Record, SourceNode, Trace, TracePart, Turn, new_trace_id
+from tracejudge_sdk.trace import Feedback, Record, SourceNode, Trace, TracePart, Turn
 from tracejudge_sdk.transports import Transport, parse_queue_url, transport_for
 
 __all__ = [

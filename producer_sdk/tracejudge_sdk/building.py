@@ -21,8 +21,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from tracejudge_sdk._version import SDK_NAME
+from tracejudge_sdk.capture import Snapshot, read_captured
 from tracejudge_sdk.errors import RecordError
-from tracejudge_sdk.fields import TEXT_FIELDS, Snapshot
+from tracejudge_sdk.fields import TEXT_FIELDS
 from tracejudge_sdk.json_values import coerce_json, scrub_surrogates, scrub_text
 from tracejudge_sdk.trace import MAX_NAME_CHARS, Feedback, Trace
 
@@ -51,17 +52,21 @@ _STATUSES: Final = ("ok", "error", "incomplete")
 
 def to_trace(snapshot: Snapshot, defaults: Mapping[str, str]) -> Trace:
     """The record of a snapshot; `defaults` hold app, environment and version. Raises RecordError beyond mending."""
+    nodes, nodes_lossy = read_captured(snapshot.nodes)
+    fields = _assemble(snapshot, snapshot.fields, defaults)
+    fields["source_nodes"] = [node._asdict() for node in nodes]
+    fields["lossy"] = snapshot.lossy or nodes_lossy
     if _KNOWN.issuperset(snapshot.fields):
         try:
-            return Trace.model_validate(_assemble(snapshot, snapshot.fields, defaults, lossy=snapshot.lossy))
+            return Trace.model_validate(fields)
         except ValidationError:
             pass
     mended, truncated = _mend(snapshot.fields)
-    fields = _assemble(snapshot, mended, defaults, lossy=True)
+    fields = _assemble(snapshot, mended, defaults)
     fields["source_nodes"] = [
-        {**scrub_surrogates(node._asdict()), "metadata": coerce_json(node.metadata)[0]} for node in snapshot.nodes
+        {**scrub_surrogates(node._asdict()), "metadata": coerce_json(node.metadata)[0]} for node in nodes
     ]
-    fields["truncated"] = truncated
+    fields["lossy"], fields["truncated"] = True, truncated
     return _without_refused(fields)
 
 
@@ -88,9 +93,7 @@ def to_feedback(
     )
 
 
-def _assemble(
-    snapshot: Snapshot, fields: Mapping[str, Any], defaults: Mapping[str, str], *, lossy: bool
-) -> dict[str, Any]:
+def _assemble(snapshot: Snapshot, fields: Mapping[str, Any], defaults: Mapping[str, str]) -> dict[str, Any]:
     return {
         "event_time": datetime.fromtimestamp(snapshot.time_ms / 1000, timezone.utc),
         **defaults,
@@ -99,8 +102,6 @@ def _assemble(
         "trace_id": snapshot.trace_id,
         "head_probability": snapshot.head_probability,
         "sdk": SDK_NAME,
-        "source_nodes": [node._asdict() for node in snapshot.nodes],
-        "lossy": lossy,
     }
 
 

@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 from tracejudge_sdk import codec, forks
 from tracejudge_sdk.building import to_feedback, to_trace
+from tracejudge_sdk.capture import Snapshot, capture
 from tracejudge_sdk.config import DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_RECORDS, ClientSettings, settings_from_env
 from tracejudge_sdk.errors import ConfigError
-from tracejudge_sdk.fields import Snapshot, snapshot_fields, wire_id
+from tracejudge_sdk.fields import wire_id
+from tracejudge_sdk.head import HeadSampling
+from tracejudge_sdk.ids import new_trace_id
 from tracejudge_sdk.observe import Function, observe
 from tracejudge_sdk.outbox import ClientStats, Outbox, Pending
 from tracejudge_sdk.recording import TraceRecording
-from tracejudge_sdk.sampling import HEAD_SALT, keep
 from tracejudge_sdk.sender import Encoded, Sender, SendPolicy
-from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, Record, Trace, new_trace_id
+from tracejudge_sdk.steps import RecordStep, run_steps
+from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, Record, Trace
 from tracejudge_sdk.transports import Transport, transport_for
 
 if TYPE_CHECKING:
@@ -85,6 +88,9 @@ class TraceClient:
             "environment": self.settings.environment,
             "version": self.settings.version,
         }
+        self._head = HeadSampling(head_probability) if head_probability < 1.0 else None
+        self.steps: tuple[RecordStep, ...] = ()
+        """What happens to each record before it is encoded; set before the first trace."""
         self._close_lock = threading.RLock()
         self._closed_clean: bool | None = None
         self._finalizer_pid: int | None = None
@@ -116,7 +122,7 @@ class TraceClient:
         the service has at hand; `nodes` and `fields` say how they are read. They may be changed afterwards.
         """
         # The keywords of a call are a dict of their own: no copy needed.
-        given = cast("dict[str, Any]", fields)
+        given: Any = fields
         if positional:
             given = {**dict(zip(_POSITIONAL, positional, strict=False)), **given}
         return self._log(given)
@@ -124,13 +130,14 @@ class TraceClient:
     def log_trace(self, trace: Trace) -> str:
         """Logs a trace that is built already, and gives its id. Head sampling applies unless it says it was applied."""
         try:
-            probability = self.settings.head_probability
-            if trace.head_probability == 1.0 and probability < 1.0:
-                if not keep(trace.trace_id, probability, HEAD_SALT):
+            if trace.head_probability == 1.0 and self._head is not None:
+                probability = self._head.decide(trace.trace_id, vars(trace))
+                if probability is None:
                     self._outbox.sampled_out()
                     return trace.trace_id
                 trace = trace.model_copy(update={"head_probability": probability})
-            self._put(trace, _size_of(trace))
+            if self._outbox.put(Pending(trace, _size_of(trace))):
+                self._wake_sender()
         except Exception:  # noqa: BLE001 - the service's request goes on whatever is wrong here
             self._outbox.lost("internal_error")
         return str(getattr(trace, "trace_id", ""))
@@ -159,7 +166,8 @@ class TraceClient:
                 event_time=event_time or datetime.now(timezone.utc),
                 defaults=self._defaults,
             )
-            self._put(record, 1000 + sys.getsizeof(record.comment))
+            if self._outbox.put(Pending(record, 1000 + sys.getsizeof(record.comment))):
+                self._wake_sender()
         except Exception:  # noqa: BLE001 - the service's request goes on whatever it handed in
             self._outbox.lost("invalid")
         return given_id
@@ -225,21 +233,26 @@ class TraceClient:
     def _log(self, fields: dict[str, Any]) -> str:
         trace_id = ""
         try:
-            trace_id = wire_id(fields.pop("trace_id", None))
-            probability = self.settings.head_probability
-            if probability < 1.0 and not keep(trace_id, probability, HEAD_SALT):
-                self._outbox.sampled_out()
-                return trace_id
-            snapshot = snapshot_fields(
-                fields, trace_id=trace_id, time_ms=time.time_ns() // 1_000_000, head_probability=probability
-            )
-            self._put(snapshot, snapshot.size_bytes)
+            time_ms = time.time_ns() // 1_000_000
+            given = fields.pop("trace_id", None)
+            trace_id = new_trace_id(time_ms) if given is None else wire_id(given)
+            probability = 1.0
+            if self._head is not None:
+                decided = self._head.decide(trace_id, fields)
+                if decided is None:
+                    self._outbox.sampled_out()
+                    return trace_id
+                probability = decided
+            if self._outbox.put(capture(fields, trace_id, time_ms, probability)):
+                self._wake_sender()
         except Exception:  # noqa: BLE001 - the service's request goes on whatever is wrong here
             self._outbox.lost("internal_error")
         return trace_id or new_trace_id()
 
-    def _put(self, content: Snapshot | Record, size_bytes: int) -> None:
-        if self._outbox.put(Pending(content, size_bytes)) and not self._sender.alive:
+    def _wake_sender(self) -> None:
+        if self._sender.alive:
+            self._outbox.ring()
+        else:
             self._start_sender()
 
     def _start_sender(self) -> None:
@@ -248,6 +261,7 @@ class TraceClient:
         except RuntimeError as error:
             # No thread to be had, or the interpreter is ending. What waits stays; the next trace tries again.
             self._outbox.fail(f"the sending thread could not be started: {error}")
+            self._outbox.unattended()
             return
         _close_with_worker_process(self)
 
@@ -267,12 +281,11 @@ class TraceClient:
         with forks.GATE:  # it imports a client library
             return transport_for(self.settings.queue or "", options=self.settings.queue_options)
 
-    def _encode(self, content: object, max_bytes: int) -> Encoded:
+    def _encode(self, item: Snapshot | Pending, max_bytes: int) -> Encoded:
         with forks.GATE:  # pydantic's own locks
-            if isinstance(content, Snapshot):
-                record: Record = to_trace(content, self._defaults)
-            else:
-                record = cast("Record", content)
+            record: Record = to_trace(item, self._defaults) if isinstance(item, Snapshot) else item.record
+            if self.steps:
+                record = run_steps(self.steps, record, self._outbox.note)
             encoding = codec.encode_and_tell(record, max_bytes=max_bytes)
         return Encoded(
             record.trace_id,

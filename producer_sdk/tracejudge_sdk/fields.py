@@ -1,7 +1,7 @@
-"""The keywords of `log()` and the snapshot of them, taken in the service's own thread.
+"""The keywords of `log()`, and how a value of each is read that is no plain text or number.
 
-It copies what could still change and looks at nothing that cannot: texts and numbers go as they are, and whether they
-fit the wire contract is found out later, in the sending thread (`building`).
+What is read here is only what could still change, or has to be asked in the service's own thread (`capture`); whether
+it fits the wire contract is found out later, in the sending thread (`building`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from tracejudge_sdk.ids import new_trace_id
 from tracejudge_sdk.json_values import coerce_json, scrub_text
-from tracejudge_sdk.nodes import NodeSnapshot, snapshot_nodes
-from tracejudge_sdk.trace import MAX_ID_CHARS, new_trace_id
+from tracejudge_sdk.trace import MAX_ID_CHARS
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict
@@ -55,9 +55,7 @@ if TYPE_CHECKING:
         tags: Mapping[str, Any] | None
 
 
-_BASE_BYTES: Final = 1500  # what a trace costs in memory beside its texts
 _ENTRY_BYTES: Final = 150
-_IMMUTABLE: Final = (int, float, bool, type(None), datetime)
 TEXT_FIELDS: Final = frozenset(("query", "response", "error", "reference"))
 FIELD_NAMES: Final = TEXT_FIELDS | {
     "source_nodes", "trace_id", "event_time", "status", "history", "expected_ids", "case_id", "latency_ms", "app",
@@ -65,18 +63,6 @@ FIELD_NAMES: Final = TEXT_FIELDS | {
     "language", "tags",
 }  # fmt: skip
 """Every keyword of `log()`."""
-
-
-class Snapshot(NamedTuple):
-    """What a call of `log()` handed in, so that nothing the service changes later reaches it."""
-
-    trace_id: str
-    time_ms: int
-    head_probability: float
-    fields: dict[str, Any]
-    nodes: tuple[NodeSnapshot, ...]
-    lossy: bool
-    size_bytes: int
 
 
 def wire_id(value: Any) -> str:
@@ -95,29 +81,8 @@ def wire_id(value: Any) -> str:
     return text or new_trace_id()
 
 
-def snapshot_fields(fields: dict[str, Any], *, trace_id: str, time_ms: int, head_probability: float) -> Snapshot:
-    """A snapshot of the keywords (without trace_id), which it takes over. Raises for nothing that is in them."""
-    items = fields.pop("source_nodes", None)
-    lossy = False
-    size = _BASE_BYTES
-    for name, value in fields.items():
-        kind = type(value)
-        if kind is str:
-            size += sys.getsizeof(value)
-        elif kind not in _IMMUTABLE:
-            if name == "response" and items is None:
-                items = _attribute(value, "source_nodes")  # of a LlamaIndex Response
-            plain, field_lossy = _plain_field(name, value)
-            fields[name] = plain  # the keys stay, so the loop may go on
-            lossy = lossy or field_lossy
-            size += _size(plain)
-    nodes = snapshot_nodes(items)
-    return Snapshot(
-        trace_id, time_ms, head_probability, fields, nodes.nodes, lossy or nodes.lossy, size + nodes.size_bytes
-    )
-
-
-def _plain_field(name: str, value: Any) -> tuple[Any, bool]:
+def plain_field(name: str, value: Any) -> tuple[Any, bool]:
+    """What JSON can hold of the value of a field, and whether something was lost on the way. Never raises."""
     if name in TEXT_FIELDS:
         return text_of(value)
     if name == "history":
@@ -133,6 +98,11 @@ def _plain_field(name: str, value: Any) -> tuple[Any, bool]:
     if isinstance(value, timedelta):
         return value.total_seconds() * 1000, False
     return coerce_json(value)
+
+
+def response_nodes(response: Any) -> Any:
+    """The source nodes that an answer brings itself (a LlamaIndex Response); None for any other."""
+    return None if response is None or isinstance(response, str) else _attribute(response, "source_nodes")
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -217,11 +187,12 @@ def _tags_of(value: Any) -> tuple[dict[str, str], bool]:
     }, lossy
 
 
-def _size(value: Any) -> int:
+def size_of(value: Any) -> int:
+    """About how many bytes a plain value holds in memory."""
     if isinstance(value, str):
         return _ENTRY_BYTES + sys.getsizeof(value)
     if isinstance(value, dict):
-        return _ENTRY_BYTES + sum(_size(item) for item in value.values())
+        return _ENTRY_BYTES + sum(size_of(item) for item in value.values())
     if isinstance(value, list):
-        return _ENTRY_BYTES + sum(_size(item) for item in value)
+        return _ENTRY_BYTES + sum(size_of(item) for item in value)
     return _ENTRY_BYTES

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
+from tracejudge_sdk.capture import capture_nodes
 from tracejudge_sdk.fields import text_of
-from tracejudge_sdk.nodes import snapshot_nodes
 from tracejudge_sdk.recording import TraceRecording
 
 
@@ -39,7 +39,7 @@ class NestedRecording(TraceRecording):
             inside(logged)
         # It may wait for a while: what it says must not change, and its time is now.
         logged.setdefault("event_time", datetime.now(timezone.utc))
-        logged["source_nodes"] = snapshot_nodes(logged.get("source_nodes")).nodes
+        logged["source_nodes"] = capture_nodes(logged.get("source_nodes"))
         parent.offer(source_nodes=logged["source_nodes"], model=logged.get("model"))
         if not parent.when_logged(lambda outer: self._decide(logged, outer)):
             self._decide(logged, {"trace_id": parent.trace_id})

@@ -33,8 +33,8 @@ from tracejudge_sdk.trace import SourceNode
 MAX_NODES: Final = 1000
 """Nodes of one trace; an iterator without end must not hold up the service."""
 
-_NODE_BYTES: Final = 400  # what a node costs in memory beside its texts
-_ENTRY_BYTES: Final = 150  # an entry of its metadata
+NODE_BYTES: Final = 400  # what a node costs in memory beside its texts
+ENTRY_BYTES: Final = 150  # an entry of its metadata
 _PLAIN_VALUES: Final = (str, int, bool, type(None))
 _ID_NAMES: Final = ("node_id", "id_", "id")
 _MAPPING_TEXT_NAMES: Final = ("text", "page_content", "content")
@@ -51,43 +51,8 @@ class NodeSnapshot(NamedTuple):
     metadata: dict[str, Any]
 
 
-class Nodes(NamedTuple):
-    """The snapshots in the order given, about how many bytes they hold, and whether anything was lost."""
-
-    nodes: tuple[NodeSnapshot, ...]
-    size_bytes: int
-    lossy: bool
-
-
-def snapshot_nodes(items: Any) -> Nodes:
-    """Snapshots of the source nodes of one trace, the first 1000 of them. Never raises: see rule 8."""
-    if items is None:
-        return Nodes((), 0, False)
-    lossy = False
-    if not isinstance(items, (list, tuple)) and is_one_node(items):
-        items, lossy = (items,), True
-    nodes: list[NodeSnapshot] = []
-    size = 0
-    try:
-        for item in items:
-            if len(nodes) == MAX_NODES:
-                lossy = True
-                break
-            if type(item) is dict and (quick := _quick(item)) is not None:
-                nodes.append(quick)
-                size += _NODE_BYTES + getsizeof(quick[1]) + _ENTRY_BYTES * len(quick[3])
-                continue
-            node, node_lossy = _node(item)
-            lossy = lossy or node_lossy
-            nodes.append(node)
-            size += _size(node)
-    except Exception:  # noqa: BLE001 - a foreign iterator may raise anything; what came before stays
-        lossy = True
-    return Nodes(tuple(nodes), size, lossy)
-
-
 def is_one_node(items: Any) -> bool:
-    """Whether this is a node and no collection of them."""
+    """Whether this is a node without the list around it."""
     # A pydantic model, such as LlamaIndex's nodes are, can be iterated over: its fields would come.
     if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
         return True
@@ -109,14 +74,19 @@ def _quick(item: dict[Any, Any]) -> NodeSnapshot | None:
         return NodeSnapshot(node_id, text, score, {})
     for key, value in metadata.items():
         kind = type(value)
-        plain = kind is int or kind is bool or value is None or (kind is str and len(value) < _ENTRY_BYTES)
+        plain = kind is int or kind is bool or value is None or (kind is str and len(value) < ENTRY_BYTES)
         if not plain or type(key) is not str:
             return None
     return NodeSnapshot(node_id, text, score, metadata.copy())
 
 
-def _node(item: Any) -> tuple[NodeSnapshot, bool]:
+def read_node(item: Any) -> tuple[NodeSnapshot, bool]:
+    """The node by the rules above, and whether something was lost on the way. Never raises: see rule 8."""
     try:
+        if type(item) is NodeSnapshot:
+            return item, False
+        if type(item) is dict and (quick := _quick(item)) is not None:
+            return quick, False
         return _read(item)
     except Exception:  # noqa: BLE001 - foreign attributes may raise anything; the trace must survive it
         return _unknown(item)
@@ -229,8 +199,9 @@ def _metadata(value: Any) -> tuple[dict[str, Any], bool]:
     return (plain, lossy) if isinstance(plain, dict) else ({"metadata": plain}, True)
 
 
-def _size(node: NodeSnapshot) -> int:
-    size = _NODE_BYTES + getsizeof(node.node_id)
+def size_of_node(node: NodeSnapshot) -> int:
+    """About how many bytes it holds in memory."""
+    size = NODE_BYTES + getsizeof(node.node_id)
     if node.text is not None:
         size += getsizeof(node.text)
     if node.metadata:
@@ -240,9 +211,9 @@ def _size(node: NodeSnapshot) -> int:
 
 def _value_size(value: Any) -> int:
     if isinstance(value, str):
-        return _ENTRY_BYTES + getsizeof(value)
+        return ENTRY_BYTES + getsizeof(value)
     if isinstance(value, dict):
-        return _ENTRY_BYTES + sum(_value_size(item) for item in value.values())
+        return ENTRY_BYTES + sum(_value_size(item) for item in value.values())
     if isinstance(value, list):
-        return _ENTRY_BYTES + sum(_value_size(item) for item in value)
-    return _ENTRY_BYTES
+        return ENTRY_BYTES + sum(_value_size(item) for item in value)
+    return ENTRY_BYTES

@@ -2,13 +2,14 @@
 
     logged = sampled_out + sent + queued + sum of dropped            at every instant
 
-`put` is what the service's own threads call: it takes a lock for a few assignments, never waits, and rings the sending
-thread only when that one sleeps for good or a batch is full. It may be called again from a signal handler that
+`put` is what the service's own threads call: it takes a lock for a few assignments, never waits, and asks for the
+sending thread only when that one sleeps for good or a batch is full. It may be called again from a signal handler that
 interrupts it, which is why the lock is re-entrant and the bell a SimpleQueue.
 """
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -16,7 +17,9 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol
+
+from tracejudge_sdk.trace import Record
 
 DropReason = Literal[
     "queue_full",  # the outbox was at its limit: the newest is dropped, what waits already is nearer to being sent
@@ -26,16 +29,24 @@ DropReason = Literal[
     "disabled",  # logged while the client is switched off
     "transport_rejected",  # the queue will never take it
     "unsent_at_close",  # close() came to its limit; some of these may have arrived without a confirmation
+    "hook_failed",  # a step over the records broke (redaction): nothing of the trace leaves the process
     "internal_error",  # our own fault
 ]
 
 _SETTLE_POLL_S: Final = 0.05
 
 
-class Pending(NamedTuple):
-    """Something to be sent: `content` is what the builder makes a record of, `size_bytes` about what it holds."""
+class Waiting(Protocol):
+    """Something to be sent. It says itself what it holds: the service's thread then makes one object fewer."""
 
-    content: object
+    @property
+    def size_bytes(self) -> int: ...
+
+
+class Pending(NamedTuple):
+    """A record that was built already, and about how many bytes it holds."""
+
+    record: Record
     size_bytes: int
 
 
@@ -51,6 +62,8 @@ class ClientStats:
     dropped: Mapping[str, int]
     truncated: int
     lossy: int
+    notes: Mapping[str, int]
+    """What the steps over the records counted, by name (texts that a failing redaction hook masked, say)."""
     last_error: str | None
 
     @property
@@ -69,56 +82,58 @@ class Outbox:
         self._lock = threading.RLock()
         self._settled_something = threading.Condition(self._lock)
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._waiting: deque[Pending] = deque()
-        self._records = 0  # waiting and on their way
-        self._bytes = 0
+        self._waiting: deque[Waiting] = deque()
+        self._bytes = 0  # waiting and on their way
         self._accepted = 0
         self._settled = 0
         self._flush_up_to = 0
         self._refusing: DropReason | None = None
         self._abandoned = False
-        self._asleep = False
-        self._rung = False
-        self._logged = self._sampled_out = self._sent = self._truncated = self._lossy = 0
+        # How many have to wait for `put` to ask for the thread: 1 while nobody looks, no number once it was asked for.
+        self._call_from: float = 1
+        self._not_accepted = self._sampled_out = self._sent = self._truncated = self._lossy = 0
         self._dropped: Counter[str] = Counter()
+        self._notes: Counter[str] = Counter()
         self._last_error: str | None = None
 
     # -- the service's threads -------------------------------------------------------------------------------------
 
-    def put(self, item: Pending) -> bool:
-        """Takes it, or counts why not."""
+    def put(self, item: Waiting) -> bool:
+        """Takes it, or counts why not; True when the sending thread has to be told (`ring`), or started."""
+        # Few steps and few names: this runs in the request's own time.
         with self._lock:
-            self._logged += 1
-            if self._refusing is not None:
-                self._dropped[self._refusing] += 1
+            held = self._bytes + item.size_bytes
+            if held > self._max_bytes or self._accepted - self._settled >= self._max_records:
+                self._refuse(item.size_bytes)
                 return False
-            if item.size_bytes > self._max_bytes:
-                self._dropped["too_large"] += 1
-                return False
-            if self._records >= self._max_records or self._bytes + item.size_bytes > self._max_bytes:
-                self._dropped["queue_full"] += 1
-                return False
-            self._waiting.append(item)
+            waiting = self._waiting
+            waiting.append(item)
+            self._bytes = held
             self._accepted += 1
-            self._records += 1
-            self._bytes += item.size_bytes
-            ring = not self._rung and (self._asleep or len(self._waiting) >= self._ring_at)
-            if ring:
-                self._rung = True
-        if ring:
-            self._bell.put(None)
-        return True
+            if len(waiting) < self._call_from:
+                return False
+            self._call_from = math.inf
+            return True
+
+    def ring(self) -> None:
+        """Wakes the sending thread."""
+        self._bell.put(None)
+
+    def unattended(self) -> None:
+        """Says that no thread looks: the next `put` asks for one."""
+        with self._lock:
+            self._call_from = 1
 
     def sampled_out(self) -> None:
         """Counts a trace that head sampling left out."""
         with self._lock:
-            self._logged += 1
+            self._not_accepted += 1
             self._sampled_out += 1
 
     def lost(self, reason: DropReason) -> None:
         """Counts something that never got as far as `put`."""
         with self._lock:
-            self._logged += 1
+            self._not_accepted += 1
             self._dropped[reason] += 1
 
     def flush(self, timeout_s: float) -> bool:
@@ -139,27 +154,28 @@ class Outbox:
         """From now on everything put is dropped for `reason`."""
         with self._lock:
             self._refusing = reason
+            self._max_records = 0
             self._bell.put(None)
 
     def abandon(self) -> int:
         """Gives up what is not settled, counts it as unsent_at_close, and gives its number."""
         with self._lock:
-            left = self._records
+            left = self._accepted - self._settled
             self._abandoned = True
             if left:
                 self._dropped["unsent_at_close"] += left
             self._waiting.clear()
             self._settled += left
-            self._records = self._bytes = 0
+            self._bytes = 0
             self._settled_something.notify_all()
             self._bell.put(None)
             return left
 
     # -- the sending thread ----------------------------------------------------------------------------------------
 
-    def take(self, *, max_records: int, max_bytes: int) -> list[Pending]:
+    def take(self, *, max_records: int, max_bytes: int) -> list[Waiting]:
         """The oldest, at least one where there is one; they stay accounted until `settle`."""
-        taken: list[Pending] = []
+        taken: list[Waiting] = []
         size = 0
         with self._lock:
             while self._waiting and len(taken) < max_records:
@@ -169,14 +185,13 @@ class Outbox:
                 taken.append(self._waiting.popleft())
         return taken
 
-    def settle(self, items: Sequence[Pending], reason: DropReason | None = None) -> None:
+    def settle(self, items: Sequence[Waiting], reason: DropReason | None = None) -> None:
         """Says that the items were sent, or dropped for `reason`."""
         if not items:
             return
         with self._lock:
             if self._abandoned:
                 return  # counted already
-            self._records -= len(items)
             self._bytes -= sum(item.size_bytes for item in items)
             self._settled += len(items)
             if reason is None:
@@ -191,6 +206,11 @@ class Outbox:
             self._truncated += truncated
             self._lossy += lossy
 
+    def note(self, name: str, count: int = 1) -> None:
+        """Counts something that a step over the records has to tell."""
+        with self._lock:
+            self._notes[name] += count
+
     def fail(self, error: str) -> None:
         """Keeps the words of the last failure."""
         with self._lock:
@@ -204,17 +224,17 @@ class Outbox:
         self._hear(timeout_s)
 
     def sleep(self, timeout_s: float) -> None:
-        """As `wait`, but the next `put` rings. For a thread that found nothing for a while."""
+        """As `wait`, but the next `put` asks for the thread. For a thread that found nothing for a while."""
         with self._lock:
             if self._waiting or self._rings_now():
                 return
-            self._asleep = True
+            self._call_from = 1
         self._hear(timeout_s)
-        with self._lock:
-            self._asleep = False
 
     def pause(self, timeout_s: float) -> None:
-        """Sleeps between two tries; a ring (a flush, a close) ends it, what waits does not."""
+        """Sleeps between two tries; a flush or a close ends it, what waits does not."""
+        with self._lock:
+            self._call_from = math.inf
         self._hear(timeout_s)
 
     @property
@@ -235,16 +255,24 @@ class Outbox:
         """The account as it is now."""
         with self._lock:
             return ClientStats(
-                logged=self._logged,
+                logged=self._accepted + self._not_accepted,
                 sampled_out=self._sampled_out,
                 sent=self._sent,
-                queued=self._records,
+                queued=self._accepted - self._settled,
                 queued_bytes=self._bytes,
                 dropped=MappingProxyType(dict(self._dropped)),
                 truncated=self._truncated,
                 lossy=self._lossy,
+                notes=MappingProxyType(dict(self._notes)),
                 last_error=self._last_error,
             )
+
+    def _refuse(self, size_bytes: int) -> None:
+        self._not_accepted += 1
+        if self._refusing is not None:
+            self._dropped[self._refusing] += 1
+        else:
+            self._dropped["too_large" if size_bytes > self._max_bytes else "queue_full"] += 1
 
     def _rings_now(self) -> bool:
         return self._settled < self._flush_up_to or len(self._waiting) >= self._ring_at
@@ -258,4 +286,4 @@ class Outbox:
         except queue.Empty:
             pass
         with self._lock:
-            self._rung = False
+            self._call_from = self._ring_at

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tracejudge_sdk.errors import (
     RecordError,
@@ -22,7 +22,9 @@ from tracejudge_sdk.errors import (
     TransportError,
     TransportRejected,
 )
-from tracejudge_sdk.outbox import Outbox, Pending
+from tracejudge_sdk.ids import stock_up
+from tracejudge_sdk.outbox import Outbox, Waiting
+from tracejudge_sdk.steps import HookFailed
 from tracejudge_sdk.transports import Transport
 
 logger = logging.getLogger("tracejudge_sdk")
@@ -57,13 +59,13 @@ class SendPolicy:
 
 
 class Sender:
-    """One thread for one outbox. `encode(content, max_bytes)` raises RecordError for what cannot be a record."""
+    """One thread for one outbox. `encode(item, max_bytes)` raises RecordError for what cannot be a record."""
 
     def __init__(
         self,
         outbox: Outbox,
         *,
-        encode: Callable[[object, int], Encoded],
+        encode: Callable[[Any, int], Encoded],
         transport: Callable[[], Transport],
         policy: SendPolicy,
     ) -> None:
@@ -74,29 +76,25 @@ class Sender:
         self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._transport: Transport | None = None
-        self._alive = False
+        self.alive = False
+        """Whether the thread runs."""
         self._next_report = time.monotonic()
         self._reported = 0
-
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._alive
 
     def start(self) -> None:
         """Starts the thread unless it runs. Raises RuntimeError when the system gives no thread."""
         # A try only: whoever holds the lock is starting it, and a signal handler must not wait for itself.
-        if self._alive or not self._start_lock.acquire(blocking=False):
+        if self.alive or not self._start_lock.acquire(blocking=False):
             return
         try:
-            if not self._alive:
+            if not self.alive:
                 # Daemon, because it must not keep a process alive that has nothing else to do; close() drains it.
                 thread = threading.Thread(target=self._run, name="tracejudge-sdk", daemon=True)
-                self._alive = True
+                self.alive = True
                 try:
                     thread.start()
                 except BaseException:  # a signal's exception too: no thread runs, and the next trace must try again
-                    self._alive = False
+                    self.alive = False
                     raise
                 self._thread = thread
         finally:
@@ -128,12 +126,14 @@ class Sender:
         try:
             self._loop()
         finally:
-            self._alive = False
+            self.alive = False
+            self._outbox.unattended()
 
     def _loop(self) -> None:
         outbox, policy = self._outbox, self._policy
         empty_rounds = 0
         while not outbox.abandoned:
+            stock_up()
             batch = outbox.take(max_records=policy.batch_records, max_bytes=policy.batch_bytes)
             if batch:
                 empty_rounds = 0
@@ -151,9 +151,9 @@ class Sender:
                 else:
                     outbox.sleep(_SLEEP_S)
 
-    def _deliver(self, batch: list[Pending]) -> None:
+    def _deliver(self, batch: list[Waiting]) -> None:
         """Returns when each of the batch is settled or all was abandoned."""
-        ready: list[tuple[Pending, Encoded]] | None = None
+        ready: list[tuple[Waiting, Encoded]] | None = None
         alone = False  # send one record at a time, to find which of them is the trouble
         pause_s, unexpected = self._policy.first_pause_s, 0
         while not self._outbox.abandoned:
@@ -193,11 +193,11 @@ class Sender:
             self._outbox.pause(pause_s * (1.0 - random.random() / 2))  # noqa: S311 - spreads retries, hides nothing
             pause_s = min(pause_s * 2, self._policy.longest_pause_s)
 
-    def _encode_all(self, batch: Sequence[Pending], max_bytes: int) -> list[tuple[Pending, Encoded]]:
-        ready: list[tuple[Pending, Encoded]] = []
+    def _encode_all(self, batch: Sequence[Waiting], max_bytes: int) -> list[tuple[Waiting, Encoded]]:
+        ready: list[tuple[Waiting, Encoded]] = []
         for item in batch:
             try:
-                encoded = self._encode(item.content, max_bytes)
+                encoded = self._encode(item, max_bytes)
             except RecordTooLarge as error:
                 self._outbox.fail(f"a record of {error.size_bytes} bytes cannot be cut below {error.limit_bytes} bytes")
                 self._outbox.settle([item], "too_large")
@@ -205,6 +205,9 @@ class Sender:
                 # The field's name only: the message holds the value, which may be somebody's text.
                 self._outbox.fail(f"a record breaks the wire contract: {error.reason}, field {error.field}")
                 self._outbox.settle([item], "invalid")
+            except HookFailed as error:
+                self._outbox.fail(str(error))
+                self._outbox.settle([item], "hook_failed")
             except Exception as error:  # noqa: BLE001 - one odd trace must not stop those behind it
                 self._outbox.fail(f"a record could not be encoded: {type(error).__name__}")
                 self._outbox.settle([item], "internal_error")
@@ -213,8 +216,8 @@ class Sender:
         return ready
 
     def _after_rejection(
-        self, ready: list[tuple[Pending, Encoded]], failed: Sequence[int] | None, *, alone: bool
-    ) -> list[tuple[Pending, Encoded]]:
+        self, ready: list[tuple[Waiting, Encoded]], failed: Sequence[int] | None, *, alone: bool
+    ) -> list[tuple[Waiting, Encoded]]:
         tried = 1 if alone else len(ready)
         refused = set(range(tried)) if failed is None else set(failed)
         self._outbox.settle([ready[i][0] for i in range(tried) if i in refused], "transport_rejected")
@@ -222,14 +225,14 @@ class Sender:
         return ready[tried:]
 
     def _only_failed(
-        self, ready: list[tuple[Pending, Encoded]], failed: Sequence[int]
-    ) -> list[tuple[Pending, Encoded]]:
+        self, ready: list[tuple[Waiting, Encoded]], failed: Sequence[int]
+    ) -> list[tuple[Waiting, Encoded]]:
         left = set(failed)
         arrived = [pair for position, pair in enumerate(ready) if position not in left]
         self._sent(arrived)
         return [pair for position, pair in enumerate(ready) if position in left]
 
-    def _sent(self, pairs: Sequence[tuple[Pending, Encoded]]) -> None:
+    def _sent(self, pairs: Sequence[tuple[Waiting, Encoded]]) -> None:
         for _, encoded in pairs:
             if encoded.truncated or encoded.lossy:
                 self._outbox.mark(truncated=encoded.truncated, lossy=encoded.lossy)

@@ -9,8 +9,6 @@ number for an instant; a whole number is a number. Texts are what UTF-8 can hold
 
 from __future__ import annotations
 
-import os
-import time
 from datetime import datetime, timezone
 from typing import Annotated, Any, Final, Literal
 
@@ -24,17 +22,6 @@ MAX_ID_CHARS: Final = 128
 MAX_NAME_CHARS: Final = 256
 MIN_PROBABILITY: Final = 1e-6
 """A trace stands for 1 / its chance: below this one record could outweigh all others and drown every rate."""
-
-
-def new_trace_id() -> str:
-    """A UUIDv7 as text: unique, and sorted by the time it was made (RFC 9562, section 5.7)."""
-    milliseconds = time.time_ns() // 1_000_000
-    random_bits = int.from_bytes(os.urandom(10), "big")
-    value = (milliseconds & 0xFFFF_FFFF_FFFF) << 80
-    value |= 0x7 << 76 | (random_bits >> 68) << 64
-    value |= 0b10 << 62 | (random_bits & 0x3FFF_FFFF_FFFF_FFFF)
-    digits = f"{value:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError, RecordTooLarge
 from tracejudge_sdk.json_values import check_json, coerce_json, scrub_text
-from tracejudge_sdk.nodes import _node, _quick
+from tracejudge_sdk.nodes import _quick, read_node
 from tracejudge_sdk.trace import EARLIEST, LATEST, Feedback, Record, SourceNode, Trace, TracePart, Turn
 
 texts = st.text(max_size=40)
@@ -195,7 +195,7 @@ def test_whatever_is_coerced_can_go_on_the_wire(value: Any) -> None:
 def test_the_quick_way_to_read_a_node_says_what_the_general_one_does(item: dict[str, Any]) -> None:
     quick = _quick(item)
     if quick is not None:
-        node, lossy = _node(item)
+        node, lossy = read_node(item)
         if not lossy:
             assert quick == node
         else:  # surrogates and whole numbers too large are left to the sending thread

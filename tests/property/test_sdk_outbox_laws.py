@@ -7,7 +7,10 @@ from collections import deque
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tracejudge_sdk.outbox import Outbox, Pending
+from tracejudge.testing import make_trace
+from tracejudge_sdk.outbox import Outbox, Pending, Waiting
+
+RECORD = make_trace()
 
 
 class OutboxMachine(RuleBasedStateMachine):
@@ -15,7 +18,7 @@ class OutboxMachine(RuleBasedStateMachine):
         super().__init__()
         self.outbox = Outbox(max_records=6, max_bytes=60, ring_at=3)
         self.waiting: deque[int] = deque()
-        self.on_their_way: list[Pending] = []
+        self.on_their_way: list[Waiting] = []
         self.sent = self.dropped = self.logged = 0
         self.refusing = self.abandoned = False
 
@@ -25,7 +28,9 @@ class OutboxMachine(RuleBasedStateMachine):
         fits = not self.refusing and not self.abandoned and len(held) < 6 and sum(held) + size <= 60
         if self.abandoned and not self.refusing:
             return  # close() refuses before it abandons
-        assert self.outbox.put(Pending(object(), size)) == fits
+        before = self.outbox.stats().dropped_total
+        self.outbox.put(Pending(RECORD, size))
+        assert (self.outbox.stats().dropped_total == before) == fits
         self.logged += 1
         if fits:
             self.waiting.append(size)

@@ -14,7 +14,7 @@ from tracejudge.judging.evaluation import CallRecord, current
 from tracejudge.judging.failures import UNREACHABLE, CallError, CallTimeout, Diagnosis, billed_nothing, diagnose
 from tracejudge.judging.limiter import Limiter
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge_sdk.trace import new_trace_id
+from tracejudge_sdk.ids import new_trace_id
 
 T = TypeVar("T")
 

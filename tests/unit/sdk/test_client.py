@@ -467,7 +467,7 @@ def test_logging_survives_a_fault_of_our_own(client: TraceClient, monkeypatch: p
     def broken(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("our fault")
 
-    monkeypatch.setattr("tracejudge_sdk.client.snapshot_fields", broken)
+    monkeypatch.setattr("tracejudge_sdk.client.capture", broken)
     assert client.log(query="q", trace_id="t") == "t"
     assert client.log_trace(None) == ""  # type: ignore[arg-type]
     assert dict(client.stats().dropped) == {"internal_error": 2}

@@ -10,7 +10,8 @@ from typing import Any
 import numpy
 import pytest
 
-from tracejudge_sdk.nodes import NodeSnapshot, snapshot_nodes
+from tests.support.nodes import snapshot_nodes
+from tracejudge_sdk.nodes import NodeSnapshot
 from tracejudge_sdk.trace import SourceNode
 
 

@@ -10,9 +10,9 @@ import numpy
 from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import Document, ImageNode, IndexNode, NodeWithScore, QueryBundle, TextNode
 
+from tests.support.nodes import snapshot_nodes
 from tracejudge_sdk import codec
 from tracejudge_sdk.client import TraceClient
-from tracejudge_sdk.nodes import snapshot_nodes
 from tracejudge_sdk.testing import MemoryTransport, traces_of
 from tracejudge_sdk.trace import Trace
 

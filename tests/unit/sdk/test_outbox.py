@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 
 import pytest
 
+from tracejudge.testing import make_trace
 from tracejudge_sdk.outbox import Outbox, Pending
 
 
@@ -14,21 +16,25 @@ def _outbox(max_records: int = 3, max_bytes: int = 100, ring_at: int = 100) -> O
 
 
 def _item(size_bytes: int = 10) -> Pending:
-    return Pending("x", size_bytes)
+    return Pending(make_trace(), size_bytes)
 
 
 def test_it_is_bounded_by_number() -> None:
     outbox = _outbox()
-    assert [outbox.put(_item()) for _ in range(5)] == [True, True, True, False, False]
+    for _ in range(5):
+        outbox.put(_item())
     stats = outbox.stats()
     assert (stats.logged, stats.queued, dict(stats.dropped)) == (5, 3, {"queue_full": 2})
 
 
 def test_it_is_bounded_by_bytes() -> None:
     outbox = _outbox(max_records=1000)
-    assert [outbox.put(_item(40)) for _ in range(3)] == [True, True, False]
-    assert outbox.put(_item(20)), "a smaller one still fits"
+    for _ in range(3):
+        outbox.put(_item(40))
+    assert dict(outbox.stats().dropped) == {"queue_full": 1}
+    outbox.put(_item(20))  # a smaller one still fits
     assert outbox.stats().queued_bytes == 100
+    assert dict(outbox.stats().dropped) == {"queue_full": 1}
 
 
 def test_what_is_on_its_way_counts_until_it_is_settled() -> None:
@@ -37,17 +43,17 @@ def test_what_is_on_its_way_counts_until_it_is_settled() -> None:
         outbox.put(_item())
     taken = outbox.take(max_records=10, max_bytes=1000)
     assert len(taken) == 3
-    assert not outbox.put(_item())
+    outbox.put(_item())
     outbox.settle(taken[:1])
     outbox.settle(taken[1:], "invalid")
-    assert outbox.put(_item())
+    outbox.put(_item())
     stats = outbox.stats()
     assert (stats.sent, dict(stats.dropped), stats.queued) == (1, {"queue_full": 1, "invalid": 2}, 1)
 
 
 def test_one_larger_than_the_whole_outbox_is_too_large() -> None:
     outbox = _outbox()
-    assert not outbox.put(_item(101))
+    outbox.put(_item(101))
     assert dict(outbox.stats().dropped) == {"too_large": 1}
 
 
@@ -102,7 +108,7 @@ def test_abandoning_counts_what_was_left_once() -> None:
 def test_refusing_names_its_reason() -> None:
     outbox = _outbox()
     outbox.refuse("closed")
-    assert not outbox.put(_item())
+    outbox.put(_item())
     assert dict(outbox.stats().dropped) == {"closed": 1}
 
 
@@ -126,7 +132,8 @@ def test_a_put_wakes_a_sleeper() -> None:
 
     sleeper = threading.Thread(target=sleep)
     sleeper.start()
-    outbox.put(_item())
+    if outbox.put(_item()):
+        outbox.ring()
     assert awake.wait(30)
     sleeper.join()
 
@@ -141,10 +148,37 @@ def test_a_full_batch_ends_the_waiting_for_more() -> None:
 
     waiter = threading.Thread(target=wait)
     waiter.start()
-    outbox.put(_item())
-    outbox.put(_item())
-    assert done.wait(30)
+    while not done.wait(0.0):  # the first put asks for a thread that nobody has seen yet
+        if outbox.put(_item()):
+            outbox.ring()
     waiter.join()
+
+
+def test_the_thread_is_asked_for_once() -> None:
+    outbox = _outbox(max_records=100, ring_at=3)
+    assert outbox.put(_item()), "nobody looks yet"
+    assert not outbox.put(_item()), "it was asked for"
+    outbox.wait(0.0)
+    assert outbox.put(_item()), "a full batch waits"
+    assert not outbox.put(_item())
+    outbox.unattended()
+    assert outbox.put(_item())
+
+
+def test_what_waits_does_not_shorten_a_pause_between_two_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that is down would be asked again with every trace."""
+    outbox = _outbox(max_records=100, ring_at=2)
+    outbox.wait(0.0)
+    asked: list[bool] = []
+
+    class Bell(queue.SimpleQueue[None]):
+        def get(self, block: bool = True, timeout: float | None = None) -> None:
+            asked.extend(outbox.put(_item()) for _ in range(5))
+            raise queue.Empty
+
+    monkeypatch.setattr(outbox, "_bell", Bell())
+    outbox.pause(60.0)
+    assert asked == [False] * 5
 
 
 def test_many_threads_lose_no_count() -> None:
