@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from typing import Literal
 
 from tracejudge_consumer.stages.store_calls import RetryPolicy
 
@@ -17,6 +18,7 @@ class PipelineLimits:
     batch_records: int = 100
     batch_wait_s: float = 0.5  # how long a batch waits to be filled
     judge_in_flight: int = 256  # traces handed to one judge at once; the others can still be left to somebody else
+    past_patience: Literal["undecided", "invalid"] = "undecided"  # of traces whose judge was down for too long
     result_interval_s: float = 0.2  # how long verdicts gather before they are stored
     result_rows: int = 500  # so many do not wait for it
     commit_interval_s: float = 1.0

@@ -64,6 +64,8 @@ class ConsumerSettings(_Section):
     commit_interval_s: Annotated[float, Field(gt=0)] = 1.0
     drain_timeout_s: Annotated[float, Field(gt=0)] = 30.0
     max_dead_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    judge_patience_s: Annotated[float, Field(ge=0)] = 300.0
+    past_patience: Literal["undecided", "invalid"] = "undecided"
     parts_grace_s: Annotated[float, Field(gt=0)] = 900.0
     upkeep_interval_s: Annotated[float, Field(gt=0)] = 30.0
 

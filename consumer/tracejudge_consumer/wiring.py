@@ -168,7 +168,7 @@ def build_pipeline(
     register_judges(settings.judges, store)
     consumer = settings.consumer
     clock = SystemClock()
-    panel = Panel(settings.judges, clock=clock, spend=store.calls)
+    panel = Panel(settings.judges, clock=clock, spend=store.calls, patience_s=consumer.judge_patience_s)
     return Pipeline(
         intake=build_intake(settings),
         store=store,
@@ -182,6 +182,7 @@ def build_pipeline(
             batch_wait_s=consumer.batch_wait_s,
             commit_interval_s=consumer.commit_interval_s,
             drain_timeout_s=consumer.drain_timeout_s,
+            past_patience=consumer.past_patience,
         ),
         dead_letter_limit=DeadLetterLimit(max_share=consumer.max_dead_share),
         metrics=metrics,

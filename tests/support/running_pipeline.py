@@ -10,13 +10,12 @@ from types import TracebackType
 from typing import Any
 
 from tests.support.records import GROUP, intake
-from tests.support.scripted_panel import ScriptedPanel
 from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.pipeline import Pipeline
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.checkpoints import Stage
-from tracejudge_consumer.stages.needs import PipelineStore
+from tracejudge_consumer.stages.needs import Judges, PipelineStore
 from tracejudge_consumer.stages.store_calls import RetryPolicy
 
 PATIENCE_S = 60.0  # a bound for hangs, never waited for
@@ -36,7 +35,7 @@ def quick_limits(**changes: Any) -> PipelineLimits:
     return PipelineLimits(**values)
 
 
-def make_pipeline(path: Path, store: PipelineStore, panel: ScriptedPanel, **changes: Any) -> Pipeline:
+def make_pipeline(path: Path, store: PipelineStore, panel: Judges, **changes: Any) -> Pipeline:
     """A pipeline on the log at `path`; `changes` are arguments of Pipeline, or `limits` as a dict, or `group`."""
     limits = changes.pop("limits", {})
     return Pipeline(
@@ -49,7 +48,7 @@ def make_pipeline(path: Path, store: PipelineStore, panel: ScriptedPanel, **chan
     )
 
 
-def run_to_the_end(path: Path, store: PipelineStore, panel: ScriptedPanel, **changes: Any) -> PipelineReport:
+def run_to_the_end(path: Path, store: PipelineStore, panel: Judges, **changes: Any) -> PipelineReport:
     """Reads the log to its end."""
     return make_pipeline(path, store, panel, **changes).run(until_idle=True)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from tracejudge.alerts import HEALTH_RULE, AlertEvent, EventKind, SeriesKey
 from tracejudge.clock import Clock
-from tracejudge.errors import JudgeGone
+from tracejudge.errors import JudgeDown, JudgeGone
 from tracejudge.scores import LedgerRow
 from tracejudge_consumer.background.again import Again
 from tracejudge_consumer.background.needs import StillOurs, UndecidedStore
@@ -84,7 +84,7 @@ class UndecidedTraces:
             if rows and not still_ours():
                 return
         _LOG.warning("judge %r: nothing is undecided any more", name)
-        if oldest.reason.startswith("judge_gone"):
+        if oldest.reason.startswith(("judge_gone", "judge_down")):
             await self._tell(_back(oldest, at=self._clock))
 
     async def _rows(self, name: str, limit: int) -> list[LedgerRow]:
@@ -103,8 +103,8 @@ def _gone(fault: JudgeGone, oldest: LedgerRow, *, waiting: int, at: Clock) -> Al
     return _event(
         oldest,
         kind="evaluator_unhealthy",
-        summary=f"judge {fault.judge_name} is gone ({fault.kind}): {waiting}{more} traces wait undecided, and are "
-        "judged when it is back",
+        summary=f"judge {fault.judge_name} is {'down' if isinstance(fault, JudgeDown) else 'gone'} ({fault.kind}): "
+        f"{waiting}{more} traces wait undecided, and are judged when it is back",
         evidence={"kind": fault.kind, "undecided": waiting, "since": oldest.decided_at.isoformat()},
         at=at,
     )

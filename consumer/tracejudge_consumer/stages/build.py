@@ -68,6 +68,7 @@ def build_stages(around: Around) -> Stages:
         calls=calls,
         watch=JudgeWatch(health=around.health, metrics=around.metrics),
         at_once=limits.judge_in_flight,
+        past_patience=limits.past_patience,
     )
     turns = Turns()
     processor = BatchProcessor(

@@ -11,16 +11,25 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from tracejudge.errors import JudgeGone
 from tracejudge.judging import JudgeTask, PanelResult
-from tracejudge.scores import Decision, JudgeId, LedgerRow, Outcome, TraceKey
+from tracejudge.judging.tasks import content_hash
+from tracejudge.scores import Decision, InvalidReason, JudgeId, LedgerRow, Outcome, Score, TraceKey
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.judge_watch import JudgeWatch
 from tracejudge_consumer.stages.needs import Judges
 from tracejudge_consumer.stages.plan import PlannedTask
 from tracejudge_consumer.stages.results import ResultWriter
 from tracejudge_consumer.stages.store_calls import StoreCalls
+
+PastPatience = Literal["undecided", "invalid"]
+"""undecided: judged when the judge is back, however late. invalid: counted as a failure of the judge, and judged again
+by `tracejudge retry` alone."""
+
+_DOWN: Final = "judge_down_"  # the ledger's reason while an endpoint does not answer, with what it was
+_DOWN_TIMEOUT: Final = "judge_down_timeout"
 
 InvalidJudges = Mapping[TraceKey, Collection[JudgeId]]
 """By trace the judges of which an invalid score is stored."""
@@ -56,12 +65,21 @@ class Judging:
     """Asks, and stores the answers. For one event loop."""
 
     def __init__(
-        self, *, judges: Judges, writer: ResultWriter, calls: StoreCalls, watch: JudgeWatch, at_once: int
+        self,
+        *,
+        judges: Judges,
+        writer: ResultWriter,
+        calls: StoreCalls,
+        watch: JudgeWatch,
+        at_once: int,
+        past_patience: PastPatience = "undecided",
     ) -> None:
+        """`past_patience`: what becomes of a trace whose judge was down for longer than the panel waits."""
         self._judges = judges
         self._writer = writer
         self._calls = calls
         self._watch = watch
+        self._past_patience = past_patience
         self._gates = {name: asyncio.Semaphore(at_once) for name in judges.judge_ids if name not in judges.instant}
         self._stopping = False
 
@@ -82,6 +100,8 @@ class Judging:
         if result is None:
             return Answer(PipelineReport(abandoned=taken_away), left)
         gone = tuple(result.gone)
+        if self._past_patience == "invalid" and not again:
+            result = given_up(result, {one.record.key: one.task for one in asked})
         if again:
             decided = tuple(row for row in result.ledger if row.decision is not Decision.UNDECIDED)
             result = replace(result, ledger=decided)
@@ -112,6 +132,37 @@ class Judging:
             return asked, None
         tasks = [_for(one.task, question.judges) for one in asked]
         return asked, await self._calls.until_answered(lambda: self._judges.evaluate(tasks))
+
+
+def given_up(result: PanelResult, tasks: Mapping[TraceKey, JudgeTask]) -> PanelResult:
+    """The result with an invalid score for every trace whose judge was down for too long."""
+    down = [row for row in result.ledger if row.decision is Decision.UNDECIDED and row.reason.startswith(_DOWN)]
+    if not down:
+        return result
+    scores = [
+        Score(
+            environment=row.environment,
+            app=row.app,
+            version=row.version,
+            category=row.category,
+            trace_id=row.trace_id,
+            event_time=row.event_time,
+            judge_name=row.judge_name,
+            judge_id=row.judge_id,
+            run_id=row.run_id,
+            outcome=Outcome.INVALID,
+            score=None,
+            reason=(InvalidReason.JUDGE_TIMEOUT if row.reason == _DOWN_TIMEOUT else InvalidReason.JUDGE_ERROR).value,
+            feedback=f"the judge was down for longer than judge_patience_s ({row.reason.removeprefix(_DOWN)})",
+            stratum=row.stratum,
+            inclusion_probability=row.inclusion_probability,
+            content_hash=content_hash(tasks[TraceKey(row.environment, row.app, row.trace_id)].trace),
+            judged_at=row.decided_at,
+        )
+        for row in down
+    ]
+    kept = tuple(row for row in result.ledger if row not in down)
+    return replace(result, ledger=kept, scores=(*result.scores, *scores))
 
 
 def _for(task: JudgeTask, judges: frozenset[str]) -> JudgeTask:

@@ -7,12 +7,15 @@ A circuit begins unproven: at most `UNPROVEN_CALLS` calls are in flight until on
   whose calls failed (5xx, timeouts, broken connections), without one answer in between. That passes.
 
 While it is open nothing is called. After a pause, which doubles each time, a single call tries; whoever comes meanwhile
-waits for what it finds.
+waits for what it finds. Where something was answered before, that is asked again: traces that no judge can answer are
+so told from an outage. An opening whose first such call is answered was a false alarm, and what failed around it failed
+by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
@@ -72,12 +75,20 @@ class Circuit:
         self._probed = Turnstile()
         self._unreached = 0
         self._failing: list[object] = []
+        self._confirmed = False
+        self._false_alarms: deque[int] = deque(maxlen=64)
+        self.opening = 0
+        """How often it was found down so far: the number of the present or last time."""
         self._unproven = PerLoop(lambda: asyncio.Semaphore(UNPROVEN_CALLS))
 
     @property
     def gone(self) -> JudgeGone | None:
         """Why the judge answers nobody (a JudgeDown where it will pass by itself), or None."""
         return self._gone
+
+    def was_false_alarm(self, opening: int) -> bool:
+        """True when the first call after that opening was answered: the endpoint had been there all the time."""
+        return opening in self._false_alarms
 
     @property
     def availability(self) -> Availability:
@@ -123,6 +134,8 @@ class Circuit:
 
     def answered(self) -> None:
         """The judge answered somebody: it is there."""
+        if isinstance(self._gone, JudgeDown) and not self._confirmed:
+            self._false_alarms.append(self.opening)
         self._proven = True
         self._gone = None
         self._pause_s = 0.0
@@ -150,6 +163,8 @@ class Circuit:
         now = self._clock.monotonic()
         if self._gone is not None and now < self._retry_at:
             return
+        self._confirmed = self._gone is not None
+        self.opening += not self._confirmed
         self._pause_s = min(max(2.0 * self._pause_s, first_s), longest_s)
         self._gone = gone
         self._proven = False

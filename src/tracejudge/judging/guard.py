@@ -8,6 +8,7 @@ connection that never came about is no attempt of the trace. Only cancellation p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -75,6 +76,9 @@ class Guard:
         self._patience_s = patience_s
         self._sleep = sleep
         self._jitter = jitter
+        self.control: Callable[[], Awaitable[object]] | None = None
+        """Asks again what was answered before. Where there is such a thing, it is what finds out whether an endpoint
+        that is down is back: a trace that no judge can answer would say "still down" for ever."""
 
     async def run(self, attempt: Callable[[], Awaitable[T]]) -> T | Failure:
         """The value of the first attempt that succeeds, or why there is none. Raises nothing but cancellation."""
@@ -82,8 +86,16 @@ class Guard:
         background = in_background()
         began = None if self._patience_s <= 0.0 else self._clock.monotonic()
         number = unreached = 0
+        suspected: tuple[int, Diagnosis] | None = None  # a failure that opened the circuit, or came while it opened
         while True:
             diagnosis: Diagnosis | None = None
+            if suspected is not None and self._circuit.gone is None:
+                # The endpoint was there all the time: then it was the trace's own failure.
+                number += self._circuit.was_false_alarm(suspected[0])
+                if number >= self._spec.max_attempts:
+                    diagnosis = suspected[1]
+                    break
+                suspected = None
             try:
                 outcome = await self._once(attempt, row, background=background)
                 if not _is_down(outcome):
@@ -91,7 +103,9 @@ class Guard:
             except _FailedAttempt as failed:
                 diagnosis = failed.diagnosis
             if isinstance(down := self._circuit.gone, JudgeDown):
-                # Found by this failure or by another meanwhile: it is the endpoint's, and no fault of the trace.
+                # Found by this failure or by another meanwhile: so far it is the endpoint's, and no fault of the trace.
+                if diagnosis is not None and diagnosis.status != UNREACHABLE:
+                    suspected = (self._circuit.opening, diagnosis)
                 if began is None or not await self._endures(began):
                     return _undecided(down)
                 continue
@@ -132,11 +146,14 @@ class Guard:
         entered = await self._circuit.enter()
         if not isinstance(entered, Passage):
             return _undecided(entered)
+        tried = self._circuit.gone
         try:
             await self._limiter.acquire(background=background)
             try:
                 if entered is not Passage.PROBE and (found := self._circuit.gone) is not None:
                     return _undecided(found)
+                if self.control is not None and isinstance(tried, JudgeDown):
+                    return await self._prove(self.control, tried)
                 return await self._attempt(attempt, row)
             finally:
                 self._limiter.release(background=background)
@@ -167,6 +184,14 @@ class Guard:
             raise _FailedAttempt(diagnosis) from error
         self._circuit.answered()
         return value
+
+    async def _prove(self, control: Callable[[], Awaitable[object]], tried: JudgeDown) -> Failure:
+        """Finds out whether the endpoint is back; the trace's own attempt comes after that."""
+        with contextlib.suppress(_FailedAttempt):  # the circuit knows what it means
+            found = await self._attempt(control, control)
+            if isinstance(found, Failure):
+                return found
+        return _undecided(tried)
 
     def _down(self, diagnosis: Diagnosis) -> JudgeDown:
         return JudgeDown(self._spec.name, diagnosis.status, diagnosis.detail)

@@ -20,6 +20,7 @@ class JudgeModel:
         self._completer = completer
         self._guard = guard
         self._meter = meter
+        self._answered: Sequence[Message] = ()
 
     async def ask(self, messages: Sequence[Message]) -> Completion | Failure:
         """The reply, after as many attempts as the spec allows, or why there is none."""
@@ -35,13 +36,17 @@ class JudgeModel:
                 status=400,
                 code="context_length_exceeded",
             )
-        return await self._meter.call(
+        reply = await self._meter.call(
             lambda: self._completer.complete(messages),
             input_tokens=input_tokens,
             timeout_s=self._spec.timeout_s,
             counted=_counted,
             stops_at_once=getattr(self._completer, "stops_at_once", False),
         )
+        if not self._answered:
+            self._answered = messages
+            self._guard.control = lambda: self.ask_once(self._answered)
+        return reply
 
     async def close(self) -> None:
         await self._completer.close()
