@@ -23,6 +23,9 @@ COERCED_DEPTH: Final = 8
 COERCED_ITEMS: Final = 1000
 COERCED_TEXT_CHARS: Final = 1000  # of a repr; texts that are texts already are never cut here
 
+CUT_MARK: Final = "...[cut]"
+"""Ends every text that is cut here, before redaction sees it: it then looks at the end with other eyes."""
+
 _PLAIN: Final = (str, int, bool, type(None))
 
 
@@ -178,7 +181,7 @@ class _Coercion:
         if isinstance(value, timedelta):
             return value.total_seconds()
         if isinstance(value, (bytes, bytearray, memoryview)):
-            return bytes(value[:COERCED_TEXT_CHARS]).decode("utf-8", "backslashreplace")
+            return _short(bytes(value[: COERCED_TEXT_CHARS + 1]).decode("utf-8", "backslashreplace"))
         if isinstance(value, AbstractSet):
             # Sorted, because the order of a set differs between two runs of the same service.
             return self._container(sorted(value, key=lambda item: (type(item).__name__, safe_repr(item))), depth)
@@ -196,9 +199,15 @@ class _Coercion:
         return safe_repr(value) if type(plain) is type(value) else self.convert(plain, depth)
 
 
+def _short(text: str) -> str:
+    if len(text) <= COERCED_TEXT_CHARS:
+        return text
+    return text[: COERCED_TEXT_CHARS - len(CUT_MARK)] + CUT_MARK
+
+
 def safe_repr(value: Any) -> str:
     """repr cut at 1000 characters and free of lone surrogates; never raises."""
     try:
-        return scrub_text(repr(value)[:COERCED_TEXT_CHARS])
+        return scrub_text(_short(repr(value)))
     except Exception:  # noqa: BLE001 - a repr may raise anything, RecursionError included
         return f"<{type(value).__name__}: repr failed>"
