@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, cast, overload
 
@@ -22,11 +22,12 @@ from tracejudge_sdk.capture import Snapshot, capture
 from tracejudge_sdk.config import DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_RECORDS, ClientSettings, settings_from_env
 from tracejudge_sdk.errors import ConfigError
 from tracejudge_sdk.fields import wire_id
-from tracejudge_sdk.head import HeadSampling
+from tracejudge_sdk.head import HeadSampling, TagRules
 from tracejudge_sdk.ids import new_trace_id
 from tracejudge_sdk.observe import Function, observe
 from tracejudge_sdk.outbox import ClientStats, Outbox, Pending
 from tracejudge_sdk.recording import TraceRecording
+from tracejudge_sdk.redact import Hook
 from tracejudge_sdk.sender import Encoded, Sender, SendPolicy
 from tracejudge_sdk.steps import RecordStep, run_steps
 from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, Record, Trace
@@ -59,11 +60,17 @@ class TraceClient:
         environment: str = DEFAULT_ENVIRONMENT,
         version: str = "",
         head_probability: float = 1.0,
+        always_keep_errors: bool = True,
+        always_keep_tags: TagRules | None = None,
         queue_options: Mapping[str, Any] | None = None,
         max_queue_records: int = DEFAULT_QUEUE_RECORDS,
         max_queue_bytes: int = DEFAULT_QUEUE_BYTES,
         exit_timeout_s: float = 5.0,
         enabled: bool = True,
+        redact: Sequence[Hook | str] = (),
+        allow_fields: Collection[str] | None = None,
+        capture_text: bool = True,
+        hash_key: str | None = None,
         transport: Transport | None = None,
         policy: SendPolicy | None = None,
     ) -> None:
@@ -73,11 +80,17 @@ class TraceClient:
             environment=environment,
             version=version,
             head_probability=head_probability,
+            always_keep_errors=always_keep_errors,
+            always_keep_tags=always_keep_tags or {},
             queue_options=queue_options or {},
             max_queue_records=max_queue_records,
             max_queue_bytes=max_queue_bytes,
             exit_timeout_s=exit_timeout_s,
             enabled=enabled,
+            redact=redact,
+            allow_fields=allow_fields,
+            capture_text=capture_text,
+            hash_key=hash_key,
         )
         if self.settings.enabled and queue is None and transport is None:
             raise ConfigError("queue: is missing: give a queue URL such as sqlite:///queue.db")
@@ -88,8 +101,9 @@ class TraceClient:
             "environment": self.settings.environment,
             "version": self.settings.version,
         }
-        self._head = HeadSampling(head_probability) if head_probability < 1.0 else None
-        self.steps: tuple[RecordStep, ...] = ()
+        head = HeadSampling(head_probability, always_keep_errors, self.settings.always_keep_tags)
+        self._head = head if head_probability < 1.0 else None
+        self.steps: tuple[RecordStep, ...] = self.settings.privacy.steps()
         """What happens to each record before it is encoded; set before the first trace."""
         self._close_lock = threading.RLock()
         self._closed_clean: bool | None = None

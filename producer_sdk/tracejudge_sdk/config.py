@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tracejudge_sdk.errors import ConfigError
+from tracejudge_sdk.head import TagRules
+from tracejudge_sdk.head import faults_of as tag_faults
+from tracejudge_sdk.privacy import Privacy
+from tracejudge_sdk.redact import Hook
 from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, MAX_NAME_CHARS, MIN_PROBABILITY
 from tracejudge_sdk.transports import parse_queue_url
 
@@ -33,7 +37,12 @@ class ClientSettings:
     """The release of the service."""
     head_probability: float = 1.0
     """The share of traces that is logged, 0 to 1, decided by the trace id and recorded in each trace."""
-    queue_options: Mapping[str, Any] = field(default_factory=dict)
+    always_keep_errors: bool = True
+    """Traces with the status error are logged whatever the share; so are those with tags that `always_keep_tags` names
+    (`head`). Their head_probability is 1."""
+    always_keep_tags: TagRules = field(default_factory=dict)
+    """Tag to a value, a list of values, or "*"."""
+    queue_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """For the library behind the queue; with Kafka the settings of kafka-python's producer (SASL, TLS, ...)."""
     max_queue_records: int = DEFAULT_QUEUE_RECORDS
     max_queue_bytes: int = DEFAULT_QUEUE_BYTES
@@ -41,6 +50,21 @@ class ClientSettings:
     exit_timeout_s: float = 5.0
     """How long the end of the process may be held up to send what still waits."""
     enabled: bool = True
+    redact: Sequence[Hook | str] = ()
+    """What of a trace may leave the process: see `privacy.Privacy` for this and the next three."""
+    allow_fields: Collection[str] | None = None
+    capture_text: bool = True
+    hash_key: str | None = field(default=None, repr=False)
+
+    @property
+    def privacy(self) -> Privacy:
+        """The settings of privacy by themselves."""
+        return Privacy(
+            redact=self.redact,
+            allow_fields=self.allow_fields,
+            capture_text=self.capture_text,
+            hash_key=self.hash_key,
+        )
 
     def __post_init__(self) -> None:
         faults: list[str] = []
@@ -59,7 +83,7 @@ class ClientSettings:
         elif 0.0 < self.head_probability < MIN_PROBABILITY:
             faults.append(
                 f"head_probability: {self.head_probability!r} is below the smallest share, {MIN_PROBABILITY}: "
-                "write 0 to log nothing"
+                "write 0 to log only what is always kept"
             )
         for name in ("max_queue_records", "max_queue_bytes"):
             value = getattr(self, name)
@@ -69,6 +93,13 @@ class ClientSettings:
             faults.append(f"exit_timeout_s: {self.exit_timeout_s!r} is not a number of seconds >= 0")
         if not isinstance(self.queue_options, Mapping):
             faults.append(f"queue_options: {type(self.queue_options).__name__} is not a mapping of names to values")
+        if not isinstance(self.always_keep_errors, bool):
+            faults.append(f"always_keep_errors: {self.always_keep_errors!r:.80} is neither True nor False")
+        faults += tag_faults(self.always_keep_tags)
+        try:
+            _ = self.privacy
+        except ConfigError as error:
+            faults.append(str(error))
         if faults:
             raise ConfigError("; ".join(faults))
 
@@ -78,7 +109,9 @@ def settings_from_env(environ: Mapping[str, str], overrides: Mapping[str, Any]) 
 
     TRACEJUDGE_QUEUE and TRACEJUDGE_APP are needed; TRACEJUDGE_ENVIRONMENT, TRACEJUDGE_VERSION,
     TRACEJUDGE_HEAD_PROBABILITY, TRACEJUDGE_QUEUE_OPTIONS (a JSON object), TRACEJUDGE_MAX_QUEUE_RECORDS,
-    TRACEJUDGE_MAX_QUEUE_BYTES, TRACEJUDGE_EXIT_TIMEOUT_S and TRACEJUDGE_ENABLED (false: log nothing) are not.
+    TRACEJUDGE_MAX_QUEUE_BYTES, TRACEJUDGE_EXIT_TIMEOUT_S, TRACEJUDGE_ENABLED (false: log nothing),
+    TRACEJUDGE_ALWAYS_KEEP_ERRORS, TRACEJUDGE_ALWAYS_KEEP_TAGS (a JSON object, {"tier": ["paid"]}), TRACEJUDGE_REDACT
+    and TRACEJUDGE_ALLOW_FIELDS (names with commas between), TRACEJUDGE_CAPTURE_TEXT and TRACEJUDGE_HASH_KEY are not.
     A variable that is set to nothing counts as not set.
     """
     faults: list[str] = []
@@ -94,7 +127,7 @@ def settings_from_env(environ: Mapping[str, str], overrides: Mapping[str, Any]) 
             values[name] = read(text)
         except ValueError:
             # Options hold passwords: their value is not repeated.
-            shown = "its value" if name == "queue_options" else repr(text[:80])
+            shown = "its value" if name in _SECRETS else repr(text[:80])
             faults.append(f"{variable}: {shown} is not {kind}")
     values.update(overrides)
     enabled = values.get("enabled", True)
@@ -134,6 +167,11 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+_SECRETS: Final = frozenset(("queue_options", "hash_key"))
 _READERS: Final[dict[str, tuple[Any, str]]] = {
     "queue": (str, "a queue URL"),
     "app": (str, "a text"),
@@ -145,4 +183,10 @@ _READERS: Final[dict[str, tuple[Any, str]]] = {
     "max_queue_bytes": (int, "a whole number"),
     "exit_timeout_s": (float, "a number"),
     "enabled": (_bool, "true or false"),
+    "always_keep_errors": (_bool, "true or false"),
+    "always_keep_tags": (_object, "a JSON object"),
+    "redact": (_names, "names with commas between"),
+    "allow_fields": (_names, "names with commas between"),
+    "capture_text": (_bool, "true or false"),
+    "hash_key": (str, "a text"),
 }

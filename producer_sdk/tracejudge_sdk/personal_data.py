@@ -23,12 +23,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from tracejudge_sdk.record_texts import ID_FIELDS
+
 EMAIL: Final = "[email]"
 PHONE: Final = "[phone]"
 CARD: Final = "[card]"
 KEY: Final = "[key]"
-
-ID_FIELDS: Final = frozenset(("source_nodes.node_id", "expected_ids", "case_id", "session_id", "user_id"))
 
 # A host after an @; the name before it is taken by walking back, since a pattern that begins with it tries every start.
 _HOST: Final = re.compile(r"(?:@|%40)(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}")

@@ -14,15 +14,12 @@ from typing import Any
 from tracejudge_sdk.allow_list import AllowedFields, faults_of
 from tracejudge_sdk.digests import Digester, DigestsOnly
 from tracejudge_sdk.errors import ConfigError
-from tracejudge_sdk.personal_data import ID_FIELDS, mask_personal_data
-from tracejudge_sdk.record_texts import NAME_FIELDS
+from tracejudge_sdk.record_texts import ID_FIELDS, NAME_FIELDS
 from tracejudge_sdk.redact import Hook, Redaction
-from tracejudge_sdk.trace import Record
+from tracejudge_sdk.steps import RecordStep
 
 PERSONAL_DATA = "personal_data"
 """The name of the ready hook, for settings."""
-
-Step = Callable[[Record, Callable[[str], None]], Record]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +58,10 @@ class Privacy:
         if faults:
             raise ConfigError("; ".join(faults))
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[RecordStep, ...]:
         """The steps over the records; none where everything may leave."""
         digester = Digester(self.hash_key)
-        steps: list[Step] = []
+        steps: list[RecordStep] = []
         if self.allow_fields is not None:
             steps.append(AllowedFields(self.allow_fields))
         hooks = [_found(hook) for hook in self.redact]
@@ -75,15 +72,21 @@ class Privacy:
         return tuple(steps)
 
 
+def _ready_hook() -> Callable[[str, str], str]:
+    from tracejudge_sdk.personal_data import mask_personal_data  # its patterns take a while to compile
+
+    return mask_personal_data
+
+
 def _mask_ids_and_names(text: str, field: str) -> str:
-    return mask_personal_data(text, field) if field in ID_FIELDS or field in NAME_FIELDS else text
+    return _ready_hook()(text, field) if field in ID_FIELDS or field in NAME_FIELDS else text
 
 
 def _found(hook: Hook | str) -> Hook:
     if callable(hook):
         return hook
     if hook == PERSONAL_DATA:
-        return mask_personal_data
+        return _ready_hook()
     module_name, _, name = str(hook).partition(":")
     try:
         found: Any = importlib.import_module(module_name)

@@ -27,6 +27,7 @@ Change = Callable[[str, str, Kind], str]
 _TEXTS: Final = ("query", "response", "error", "reference")
 NAME_FIELDS: Final = ("model", "prompt_version", "index_version", "category", "language")
 _IDS: Final = ("case_id", "session_id", "user_id")
+ID_FIELDS: Final = frozenset((*_IDS, "source_nodes.node_id", "expected_ids"))
 
 
 def change_texts(record: Record, change: Change) -> Record:
