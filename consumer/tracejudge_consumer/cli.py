@@ -54,6 +54,7 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tail": ("Look", "Follow scores as they are stored."),
     "ledger": ("Look", "Account for every trace, per judge."),
     "alerts": ("Look", "Past alert events, and the state of every series."),
+    "judges": ("Change", "List judges, show what they ask, try them, measure their noise."),
     "replay": ("Change", "Judge stored traces again, under another judge."),
     "release": ("Change", "Is a new release no worse than the old one?"),
     "compare": ("Change", "Compare two judges or runs on the same traces."),

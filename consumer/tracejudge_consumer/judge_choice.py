@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec
-from tracejudge_consumer.settings import faults_of, load_settings, read_toml
+from tracejudge_consumer.settings import faults_of, load_settings, prompts_beside, read_toml
 from tracejudge_consumer.wiring import choose_judges
 
 LEXICAL = JudgeSpec(name="lexical", kind="lexical")
@@ -42,7 +42,8 @@ def require_prices(specs: Collection[JudgeSpec], max_usd: float | None) -> None:
 def judges_of_file(path: Path) -> tuple[JudgeSpec, ...]:
     """The `[[judges]]` of a TOML file. Raises SettingsError with every fault."""
     try:
-        specs = _JudgeFile(**read_toml(path)).judges
+        values = read_toml(path)
+        specs = _JudgeFile(**{**values, "judges": prompts_beside(path, values.get("judges"))}).judges
     except ValidationError as error:
         raise SettingsError([f"{path}: {fault}" for fault in faults_of(error)]) from error
     if not specs:

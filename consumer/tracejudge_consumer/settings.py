@@ -279,7 +279,19 @@ def _beside(path: Path, name: str, value: Any) -> Any:
             rest = value.removeprefix(prefix)
             if rest != value and rest.strip("/") and not rest.startswith("/"):
                 return f"{prefix}{(path.parent.absolute() / rest).as_posix()}"
-    return value
+    return prompts_beside(path, value) if name == "judges" else value
+
+
+def prompts_beside(path: Path, judges: Any) -> Any:
+    """The `[[judges]]` of the file at `path`: a relative `prompt_file` means beside that file."""
+    if not isinstance(judges, list):
+        return judges
+    return [
+        {**judge, "prompt_file": str(path.parent / judge["prompt_file"])}
+        if isinstance(judge, dict) and isinstance(judge.get("prompt_file"), str)
+        else judge
+        for judge in judges
+    ]
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -304,6 +316,8 @@ def _cross_faults(settings: Settings) -> Iterable[str]:
     for rule in settings.rules:
         if rule.judge not in names:
             yield f"rules: {rule.name!r} watches judge {rule.judge!r}, which is not one of {known}"
+        elif any(spec.shadow for spec in settings.judges if spec.name == rule.judge):
+            yield f"rules: {rule.name!r} watches judge {rule.judge!r}, whose shadow = true says that it raises no alert"
     rule_names = [rule.name for rule in settings.rules]
     for name in sorted({name for name in rule_names if rule_names.count(name) > 1}):
         yield f"rules: {name!r} is defined twice; every rule needs a name of its own"

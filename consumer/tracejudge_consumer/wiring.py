@@ -245,6 +245,8 @@ def register_judges(specs: Collection[JudgeSpec], store: Store) -> None:
         ]
     )
     for spec in specs:
+        if spec.shadow:
+            continue  # on trial: known, and live for nothing
         adoptions = sorted(store.judges.adoptions(spec.name), key=lambda adoption: adoption.live_from)
         if adoptions and adoptions[-1].judge_id == spec.judge_id():
             continue

@@ -17,7 +17,10 @@ JudgeId = NewType("JudgeId", str)
 LIVE_RUN: Final = "live"
 """The run of live traffic: the only one that enters rates, alerts and the ledger's equation."""
 
-RESERVED_RUNS: Final = frozenset({LIVE_RUN, "feedback", "manual", "shadow", "anchor"})
+SHADOW_RUN: Final = "shadow"
+"""The run of judges that watch live traffic on trial: no rate and no alert reads it."""
+
+RESERVED_RUNS: Final = frozenset({LIVE_RUN, "feedback", "manual", SHADOW_RUN, "anchor", "noise", "trial"})
 
 
 class TraceKey(NamedTuple):

@@ -63,6 +63,10 @@ class ScriptedPanel:
     def instant(self) -> frozenset[str]:
         return frozenset()
 
+    @property
+    def shadow(self) -> frozenset[str]:
+        return frozenset()
+
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult:
         if self.unread_budgets:
             self.unread_budgets -= 1

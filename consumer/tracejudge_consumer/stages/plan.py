@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tracejudge.judging import JudgeTask
 from tracejudge.sampling import SampledTrace, SamplingPolicy, sample
-from tracejudge.scores import Decision, JudgeId, LedgerRow, TraceKey
+from tracejudge.scores import LIVE_RUN, SHADOW_RUN, Decision, JudgeId, LedgerRow, TraceKey
 from tracejudge.signals import compute_signals
 from tracejudge.store import Known, StoredTrace
 from tracejudge_consumer.stages.read import IntakeRecord
@@ -54,6 +54,7 @@ def plan(
     policy: SamplingPolicy,
     judge_ids: Mapping[str, JudgeId],
     at: datetime,
+    shadow: Collection[str] = (),
 ) -> Plan:
     """Decides about every (trace, judge) of `records`, which hold each trace once.
 
@@ -64,7 +65,8 @@ def plan(
     - Then the sampling decision, which only looks at the trace: sampled_out or filtered.
     - Then a broken-off answer (status incomplete) is for no judge.
 
-    A judge that has a score, even an invalid one, gets no ledger row beside it.
+    A judge that has a score, even an invalid one, gets no ledger row beside it. The rows of judges named in `shadow`
+    belong to run "shadow".
     """
     to_store: list[StoredTrace] = []
     tasks: list[PlannedTask] = []
@@ -104,7 +106,8 @@ def plan(
                 ask[name] = decision.inclusion_probability
                 continue
             if judge_ids[name] not in invalid:
-                ledger.append(_row(sampled, name, judge_ids[name], verdict, at=at))
+                run_id = SHADOW_RUN if name in shadow else LIVE_RUN
+                ledger.append(_row(sampled, name, judge_ids[name], verdict, run_id=run_id, at=at))
         if ask:
             task = JudgeTask(
                 trace=trace,
@@ -123,7 +126,29 @@ def plan(
     )
 
 
-def _row(sampled: SampledTrace, name: str, judge_id: JudgeId, verdict: Decision, *, at: datetime) -> LedgerRow:
+def with_shadow(
+    live: Mapping[TraceKey, Known], shadow: Mapping[TraceKey, Known], shadow_ids: Collection[JudgeId]
+) -> dict[TraceKey, Known]:
+    """What is known of traces where some judges are on trial: of these what run "shadow" says, of others run "live".
+
+    A judge keeps its JudgeId when it goes on or off trial; what it said in the one run settles nothing in the other.
+    """
+    on_trial = frozenset(shadow_ids)
+    found = {}
+    for key, one in live.items():
+        other = shadow.get(key)
+        settled, invalid = (other.settled, other.invalid) if other is not None else (_NOBODY, _NOBODY)
+        found[key] = Known(
+            event_time=one.event_time,
+            settled=(one.settled - on_trial) | (settled & on_trial),
+            invalid=(one.invalid - on_trial) | (invalid & on_trial),
+        )
+    return found
+
+
+def _row(
+    sampled: SampledTrace, name: str, judge_id: JudgeId, verdict: Decision, *, run_id: str, at: datetime
+) -> LedgerRow:
     trace, decision = sampled.trace, sampled.decisions[name]
     return LedgerRow(
         environment=trace.environment,
@@ -134,6 +159,7 @@ def _row(sampled: SampledTrace, name: str, judge_id: JudgeId, verdict: Decision,
         event_time=trace.event_time,
         judge_name=name,
         judge_id=judge_id,
+        run_id=run_id,
         decision=verdict,
         reason=decision.rule if verdict is not Decision.INCOMPLETE else "the answer broke off",
         stratum=sampled.stratum,

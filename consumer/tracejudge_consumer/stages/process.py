@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 from tracejudge.clock import Clock
 from tracejudge.judging import PanelResult
 from tracejudge.sampling import SamplingPolicy
-from tracejudge.scores import TraceKey
-from tracejudge.store import Inserted, StoredFeedback
+from tracejudge.scores import SHADOW_RUN, TraceKey
+from tracejudge.store import Inserted, Known, StoredFeedback
 from tracejudge_consumer.dead_letter import DeadLetterGuard
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import PipelineReport
@@ -28,7 +28,7 @@ from tracejudge_consumer.stages.checkpoints import Checkpoint
 from tracejudge_consumer.stages.judge import Answer, Judging, questions
 from tracejudge_consumer.stages.needs import Judges, PipelineStore
 from tracejudge_consumer.stages.parts import with_assembled
-from tracejudge_consumer.stages.plan import Plan, plan
+from tracejudge_consumer.stages.plan import Plan, plan, with_shadow
 from tracejudge_consumer.stages.read import IntakeRecord, ReadBatch, TakenRecord, read_batch
 from tracejudge_consumer.stages.store_calls import StoreCalls
 from tracejudge_consumer.stages.turns import Turn, Turns
@@ -130,10 +130,16 @@ class BatchProcessor:
     async def _decide(
         self, traces: Sequence[IntakeRecord], turn: Turn, finish: Finish, assembled: Collection[TraceKey]
     ) -> PipelineReport:
-        known = await self._calls(partial(self._store.lookup, [record.key for record in traces]))
-        judge_ids = self._judges.judge_ids
+        keys = [record.key for record in traces]
+        known: Mapping[TraceKey, Known] = await self._calls(partial(self._store.lookup, keys))
+        judge_ids, shadow = self._judges.judge_ids, self._judges.shadow
+        if shadow and known:
+            of_shadow = await self._calls(partial(self._store.lookup, list(known), run_id=SHADOW_RUN))
+            known = with_shadow(known, of_shadow, [judge_ids[name] for name in shadow])
         at = self._clock.now()
-        todo: Plan = await self._off_loop(partial(plan, traces, known, policy=self._policy, judge_ids=judge_ids, at=at))
+        todo: Plan = await self._off_loop(
+            partial(plan, traces, known, policy=self._policy, judge_ids=judge_ids, at=at, shadow=shadow)
+        )
         fresh = sum(record.key in assembled and record.key not in known for record in traces)
         report = PipelineReport(known=todo.known, settled=todo.settled, assembled=fresh)
         self._metrics.settled.inc(todo.settled)

@@ -23,7 +23,7 @@ from tracejudge.judging.responses import to_response
 from tracejudge.judging.rows import call_rows, ledger_row, same_model, score_row
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.tasks import JudgeTask, PanelResult, RunCaps, SpendSource, content_hash
-from tracejudge.scores import LIVE_RUN, JudgeCall, JudgeId, LedgerRow, Score
+from tracejudge.scores import LIVE_RUN, SHADOW_RUN, JudgeCall, JudgeId, LedgerRow, Score
 from tracejudge_sdk.trace import Trace
 
 _LOG: Final = logging.getLogger(__name__)
@@ -86,6 +86,11 @@ class Panel:
         """Names of the judges that call nothing."""
         return frozenset(name for name, judge in self._judges.items() if not judge.spec.calls_model)
 
+    @property
+    def shadow(self) -> frozenset[str]:
+        """Names of the judges on trial: what they say about live traffic goes into run "shadow"."""
+        return frozenset(name for name, judge in self._judges.items() if judge.spec.shadow)
+
     def availability(self) -> Mapping[str, Availability]:
         """Judge name to whether it can be asked now. A judge that calls no model is always "ok"."""
         return {name: judge.circuit.availability for name, judge in self._judges.items()}
@@ -111,7 +116,8 @@ class Panel:
         ValueError when a task names a judge that is not here or gives it no inclusion probability. Before anything is
         judged it may raise what the SpendSource raises when the hour's or day's spending cannot be read, above all
         ServiceUnavailable while the store is away: nothing was spent then, and the whole batch may be handed in again.
-        Once judging has begun, a store that is away at the turn of an hour is waited for.
+        Once judging has begun, a store that is away at the turn of an hour is waited for. Shadow judges' rows of the
+        live run are under run "shadow".
         """
         self._runners.take_stale()
         wanted = {name: [task for task in tasks if name in task.judge_names] for name in self._judges}
@@ -172,18 +178,19 @@ class Panel:
         gone: dict[str, JudgeGone] = {}
         hashes: dict[int, str] = {}
         for judge, rows in judged:
+            run_of_judge = SHADOW_RUN if judge.spec.shadow and run_id == LIVE_RUN else run_id
             instants = _instants(rows, now)
             for row in rows:
                 task, judgement = row.task, row.judgement
-                calls += call_rows(task, judge, judgement, run_id)
+                calls += call_rows(task, judge, judgement, run_of_judge)
                 if judgement.gone is not None:
                     gone.setdefault(judge.spec.name, judgement.gone)
                 if judgement.decision is not None:
-                    ledger.append(ledger_row(task, judge, judgement, run_id, now))
+                    ledger.append(ledger_row(task, judge, judgement, run_of_judge, now))
                     continue
                 if (digest := hashes.get(id(task))) is None:
                     digest = hashes[id(task)] = content_hash(task.trace)
-                scores.append(score_row(task, judge, judgement, run_id, instants[id(task)], digest))
+                scores.append(score_row(task, judge, judgement, run_of_judge, instants[id(task)], digest))
                 self._warn_of_same_model(judge.spec, task.trace)
         return PanelResult(scores=tuple(scores), ledger=tuple(ledger), calls=tuple(calls), gone=tuple(gone.values()))
 

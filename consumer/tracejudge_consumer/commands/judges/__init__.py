@@ -1,0 +1,19 @@
+"""`tracejudge judges`: which judges there are, what each asks, whether it works, how steady it is."""
+
+from __future__ import annotations
+
+import click
+
+from tracejudge_consumer.commands.judges.check import check
+from tracejudge_consumer.commands.judges.list import list_judges
+from tracejudge_consumer.commands.judges.noise import noise
+from tracejudge_consumer.commands.judges.show import show
+
+
+@click.group(name="judges")
+def command() -> None:
+    """List judges, show what they ask, try them out, measure how steady they are."""
+
+
+for _each in (list_judges, show, check, noise):
+    command.add_command(_each)

@@ -1,0 +1,180 @@
+"""`tracejudge judges noise`: how often a judge contradicts itself, and what a small difference would cost to see."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any, Final
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+from tracejudge.clock import SystemClock
+from tracejudge.errors import NotFound, SettingsError
+from tracejudge.judging import Estimate, JudgeSpec, Panel, RunCaps, check_caps, estimate
+from tracejudge.replay.noise import NoiseRun, choose_traces, judge_repeatedly
+from tracejudge.reports.noise import Noise, measure_noise, rows_paired, rows_unpaired
+from tracejudge.store import Store, TraceFilter
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
+from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, harmless, interval, money, percent, progress_bar, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+from tracejudge_sdk.trace import Trace
+
+_ASSUMED_RATE: Final = 0.9
+_FEW_TRACES: Final = 20
+
+
+@click.command(
+    name="noise",
+    epilog="""\b
+Examples:
+  tracejudge judges noise faithfulness --dry-run         what it would cost, and how many rows 3 points need
+  tracejudge judges noise faithfulness --traces 50 --repeats 5 --max-calls 250
+  tracejudge judges noise my-judge.toml --difference 1 --max-usd 2
+
+Judges stored traces several times, each verdict asked for anew. Two verdicts of a noisy judge on an unchanged answer
+differ; a comparison needs enough rows to see a difference through that. Scores are not stored, calls are.""",
+)
+@click.argument("judge")
+@config_option
+@json_option
+@click.option("--traces", type=click.IntRange(2, 5000), default=50, show_default=True, help="How many stored traces.")
+@click.option("--repeats", type=click.IntRange(2, 20), default=3, show_default=True, help="Verdicts on each.")
+@click.option("--difference", type=click.FloatRange(0.1, 50), default=3.0, show_default=True, help="Points to see.")
+@click.option("--since", type=Moment(), default="30d", show_default=True, help="Only traces served from then on.")
+@click.option("--environment", default=None, help="Only this environment.")
+@click.option("--app", default=None, help="Only this app.")
+@click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
+@click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money, then stop.")
+@click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
+def noise(
+    judge: str,
+    config: str,
+    as_json: bool,
+    traces: int,
+    repeats: int,
+    difference: float,
+    since: datetime | None,
+    environment: str | None,
+    app: str | None,
+    max_calls: int | None,
+    max_usd: float | None,
+    dry_run: bool,
+) -> int:
+    """How steady a judge is on stored traces, and how many rows a small difference needs."""
+    (spec, *others) = resolve_judges(config, (judge,))
+    if others:
+        raise SettingsError([f"{judge}: holds {len(others) + 1} judges; noise is measured for one at a time"])
+    share = difference / 100.0
+    where = TraceFilter(start=since, environment=environment, app=app)
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        chosen = choose_traces(store, where, traces=traces)
+        if not chosen:
+            raise NotFound("no stored trace with its texts in this selection; try a longer --since, or another --app")
+        (once,) = estimate([spec], traces=chosen)
+        plan = _times(once, repeats)
+        before = {
+            "assumed_pass_rate": _ASSUMED_RATE,
+            "rows_unpaired": rows_unpaired(share, pass_rate=_ASSUMED_RATE),
+            "rows_paired_at_least": rows_paired(share, discordant=share),
+        }
+        if not as_json:
+            _tell_before(spec, plan, chosen, repeats=repeats, difference=difference, before=before)
+        if dry_run:
+            if as_json:
+                click.echo(
+                    to_json({"judge_id": spec.judge_id(), "traces": len(chosen), "plan": plan, "before": before})
+                )
+            return EXIT_DONE
+        require_prices([spec], max_usd)
+        if max_calls is None and max_usd is None and (faults := check_caps([spec], estimates=[plan])):
+            raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
+        caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
+        run = asyncio.run(_run(store, spec, chosen, repeats=repeats, caps=caps, hidden=as_json))
+    found = measure_noise(run.scores, repeats=repeats)
+    rows = _rows(found, share)
+    if as_json:
+        facts: dict[str, Any] = {"judge_id": spec.judge_id(), "heuristic": spec.heuristic, "noise": found, **rows}
+        facts |= {"calls": run.calls, "cost_usd": run.cost_usd, "decisions": run.decisions, "gone": run.gone}
+        click.echo(to_json({**facts, "difference": share, "before": before}))
+    else:
+        _tell(spec, found, run, rows, difference=difference)
+    if run.gone:
+        return EXIT_UNAVAILABLE
+    return EXIT_DONE if found.agreement is not None else EXIT_UNDECIDED
+
+
+async def _run(
+    store: Store, spec: JudgeSpec, traces: list[Trace], *, repeats: int, caps: RunCaps, hidden: bool
+) -> NoiseRun:
+    panel = Panel([spec], clock=SystemClock(), spend=store.calls, caps=caps)
+    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with progress_bar(*columns, hidden=hidden) as bar:
+            task = bar.add_task("judging", total=len(traces) * repeats)
+            return await judge_repeatedly(
+                panel, spec, traces, repeats=repeats, store=store, progress=lambda done: bar.advance(task, done)
+            )
+    finally:
+        await panel.close()
+
+
+def _times(once: Estimate, repeats: int) -> Estimate:
+    return Estimate(
+        judge_name=once.judge_name,
+        traces=once.traces,
+        calls=once.calls * repeats,
+        input_tokens=once.input_tokens * repeats,
+        output_tokens=once.output_tokens * repeats,
+        usd=None if once.usd is None else once.usd * repeats,
+    )
+
+
+def _rows(found: Noise, share: float) -> dict[str, int | None]:
+    """Rows for the difference, as far as what was measured tells."""
+    unpaired = None if found.pass_rate is None else rows_unpaired(share, pass_rate=found.pass_rate)
+    paired = None if found.disagreement is None else rows_paired(share, discordant=found.disagreement + share)
+    return {"rows_unpaired": unpaired, "rows_paired": paired}
+
+
+def _tell_before(
+    spec: JudgeSpec, plan: Estimate, traces: list[Trace], *, repeats: int, difference: float, before: dict[str, Any]
+) -> None:
+    cost = f"{plan.calls} calls, about {money(plan.usd)}" if spec.calls_model else "no model, no cost"
+    click.echo(f"{judge_label(spec)}: {len(traces)} stored traces, {repeats} times each: {cost}", err=True)
+    click.echo(
+        f"{difference:g} points need {before['rows_unpaired']:,} rows a side where the questions differ (at a pass "
+        f"rate of {_ASSUMED_RATE:.0%}), and at least {before['rows_paired_at_least']:,} where they are the same: more, "
+        "the noisier the judge",
+        err=True,
+    )
+
+
+def _tell(spec: JudgeSpec, found: Noise, run: NoiseRun, rows: dict[str, int | None], *, difference: float) -> None:
+    out = console()
+    out.print(f"{judge_label(spec)}  {spec.judge_id()}")
+    out.print(f"  verdicts          {found.verdicts} on {found.traces} traces, {found.invalid} invalid")
+    if found.agreement is None:
+        out.print("  not enough data: no trace has two settled verdicts")
+    else:
+        out.print(f"  self-agreement    {percent(found.agreement)} of pairs of verdicts on one trace")
+        out.print(
+            f"  all the same on   {found.unanimous} traces ({interval(found.unanimous_low, found.unanimous_high)} %)"
+        )
+        out.print(f"  pass rate         {percent(found.pass_rate)}")
+        if found.score_sd:
+            out.print(f"  spread of scores  {found.score_sd:.3f} (standard deviation within a trace)")
+        out.print(
+            f"  {difference:g} points need     {rows['rows_unpaired']:,} rows on each side, different questions; "
+            f"{rows['rows_paired']:,} questions judged under both"
+        )
+        if found.traces < _FEW_TRACES:
+            out.print(f"  {found.traces} traces are few: take these figures as a hint")
+    for decision, number in run.decisions.items():
+        out.print(f"  {number} without a verdict: {decision.value.replace('_', ' ')}")
+    for text in run.gone:
+        out.print(f"  stopped: {harmless(text)}")
+    out.print(f"  {run.calls} calls, {money(run.cost_usd)}")
