@@ -14,6 +14,7 @@ from tests.support.panels import NO, YES, lexical_spec, llm_spec, make_panel, ma
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeTask, NothingSpent, Panel, evaluator_for
 from tracejudge.judging.responses import to_response
+from tracejudge.judging.runner import EvalRunner
 from tracejudge.scores import Decision, Outcome
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.judges import ScriptedJudge
@@ -220,13 +221,14 @@ async def test_overlapping_batches_do_not_mix() -> None:
 
 async def test_judging_goes_through_batch_eval_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    original = BatchEvalRunner.aevaluate_responses
+    original = EvalRunner.aevaluate_responses
 
-    async def counted(self: BatchEvalRunner, **kwargs: Any) -> Any:
+    async def counted(self: EvalRunner, **kwargs: Any) -> Any:
         seen.append(len(kwargs["responses"]))
         return await original(self, **kwargs)
 
-    monkeypatch.setattr(BatchEvalRunner, "aevaluate_responses", counted)
+    assert issubclass(EvalRunner, BatchEvalRunner)
+    monkeypatch.setattr(EvalRunner, "aevaluate_responses", counted)
     await make_panel([llm_spec(), lexical_spec()], ScriptedJudge(YES)).evaluate(
         [make_task(0, "faithful", "lexical"), make_task(1, "lexical")]
     )
@@ -234,12 +236,12 @@ async def test_judging_goes_through_batch_eval_runner(monkeypatch: pytest.Monkey
 
 
 async def test_a_result_for_another_trace_is_our_fault_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = BatchEvalRunner.aevaluate_responses
+    original = EvalRunner.aevaluate_responses
 
-    async def swapped(self: BatchEvalRunner, **kwargs: Any) -> Any:
+    async def swapped(self: EvalRunner, **kwargs: Any) -> Any:
         return {name: results[::-1] for name, results in (await original(self, **kwargs)).items()}
 
-    monkeypatch.setattr(BatchEvalRunner, "aevaluate_responses", swapped)
+    monkeypatch.setattr(EvalRunner, "aevaluate_responses", swapped)
     with pytest.raises(RuntimeError, match="came back for another trace"):
         await make_panel(llm_spec(), ScriptedJudge(YES)).evaluate(make_tasks(range(2)))
 

@@ -1,4 +1,4 @@
-"""The judges run together on a batch, through LlamaIndex's BatchEvalRunner."""
+"""The judges run together on a batch, through a BatchEvalRunner."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from llama_index.core.base.response.schema import Response
-from llama_index.core.evaluation import BatchEvalRunner
 
 from tracejudge.clock import Clock
 from tracejudge.errors import JudgeGone
 from tracejudge.judging.circuit import Availability
 from tracejudge.judging.judgement import Judgement
-from tracejudge.judging.loops import PerLoop
 from tracejudge.judging.registry import Judge, MakeCompleter, Surroundings, build
 from tracejudge.judging.responses import to_response
 from tracejudge.judging.rows import call_rows, ledger_row, same_model, score_row
+from tracejudge.judging.runner import EvalRunner
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.tasks import JudgeTask, PanelResult, RunCaps, SpendSource, content_hash
 from tracejudge.scores import LIVE_RUN, SHADOW_RUN, JudgeCall, JudgeId, LedgerRow, Score
@@ -73,7 +72,9 @@ class Panel:
             sleep=sleep,
         )
         self._judges = build(specs, around)
-        self._runners: PerLoop[dict[str, BatchEvalRunner]] = PerLoop(self._new_runners)
+        self._runners = {
+            name: EvalRunner({name: judge.evaluator}, workers=RUNNER_WORKERS) for name, judge in self._judges.items()
+        }
         self._warned: set[tuple[str, str]] = set()
 
     @property
@@ -119,7 +120,6 @@ class Panel:
         Once judging has begun, a store that is away at the turn of an hour is waited for. Shadow judges' rows of the
         live run are under run "shadow".
         """
-        self._runners.take_stale()
         wanted = {name: [task for task in tasks if name in task.judge_names] for name in self._judges}
         self._check(tasks)
         for name, of_judge in wanted.items():
@@ -135,13 +135,6 @@ class Panel:
         for judge in self._judges.values():
             if judge.model is not None:
                 await judge.model.close()
-        self._runners.pop()
-
-    def _new_runners(self) -> dict[str, BatchEvalRunner]:
-        return {
-            name: BatchEvalRunner({name: judge.evaluator}, workers=RUNNER_WORKERS)
-            for name, judge in self._judges.items()
-        }
 
     def _check(self, tasks: Sequence[JudgeTask]) -> None:
         for task in tasks:
@@ -159,7 +152,7 @@ class Panel:
         self, judge: Judge, tasks: Sequence[JudgeTask], responses: Mapping[int, Response]
     ) -> list[_Judged]:
         name = judge.spec.name
-        results = await self._runners.get()[name].aevaluate_responses(
+        results = await self._runners[name].aevaluate_responses(
             queries=[task.trace.query for task in tasks], responses=[responses[id(task)] for task in tasks]
         )
         judged = []

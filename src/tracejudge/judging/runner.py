@@ -1,0 +1,196 @@
+"""LlamaIndex's BatchEvalRunner with its faults mended: same names, order, keywords and entry points.
+
+Upstream repeats whatever an evaluator raises three times, 4 s apart, and then loses every other result of the batch;
+its semaphore belongs to one event loop; each row costs a task and a retry object, a third of a millisecond; and a list
+of keyword values that is longer than the batch is cut without a word. Here
+
+- a row whose evaluator (or query) raises gives an EvaluationResult with `invalid_result` set, at once, and the others
+  keep theirs. Repeating is the business of the guard inside our evaluators, which know what an error means;
+- `workers` tasks pull rows from one iterator, in any event loop, one after the other;
+- values that do not match the batch, or an evaluator that is not here, raise ValueError before anything is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
+from llama_index.core.evaluation import BatchEvalRunner
+from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
+from tqdm.auto import tqdm  # what llama-index-core shows progress with
+
+from tracejudge.judging.failures import describe
+
+Job = Callable[[], Awaitable[EvaluationResult]]
+Keywords = Mapping[str, Mapping[str, Sequence[Any]]]
+
+
+class EvalRunner(BatchEvalRunner):
+    """Runs evaluators over batches. `workers` bounds the evaluations in flight of one call; `query_workers`, the
+    queries to an engine in flight (as many as `workers` by default)."""
+
+    def __init__(
+        self,
+        evaluators: dict[str, BaseEvaluator],
+        workers: int = 2,
+        show_progress: bool = False,
+        *,
+        query_workers: int | None = None,
+    ) -> None:
+        # Not BatchEvalRunner's own: it makes a semaphore that belongs to one event loop.
+        if workers < 1:
+            raise ValueError(f"workers: {workers!r} is below 1")
+        self.evaluators = evaluators
+        self.workers = workers
+        self.show_progress = show_progress
+        self.query_workers = workers if query_workers is None else query_workers
+
+    async def aevaluate_response_strs(
+        self,
+        queries: list[str] | None = None,
+        response_strs: list[str] | None = None,
+        contexts_list: list[list[str]] | None = None,
+        **eval_kwargs_lists: Any,
+    ) -> dict[str, list[EvaluationResult]]:
+        """Evaluates questions, responses and passages given as texts: results by evaluator, in the order of the input.
+
+        Further keywords are lists of one value a row (`reference=[...]`), or such lists by evaluator
+        (`correctness={"reference": [...]}`). Raises ValueError where anything does not match the batch.
+        """
+        questions, texts, contexts = self._validate_and_clean_inputs(queries, response_strs, contexts_list)
+        keywords = self._keywords(eval_kwargs_lists, len(questions))
+
+        def job(evaluator: BaseEvaluator, row: int, more: dict[str, Any]) -> Job:
+            return lambda: evaluator.aevaluate(
+                query=questions[row], response=texts[row], contexts=contexts[row], **more
+            )
+
+        return await self._evaluate(questions, texts, keywords, job)
+
+    async def aevaluate_responses(
+        self,
+        queries: list[str] | None = None,
+        responses: list[Response] | None = None,
+        **eval_kwargs_lists: Any,
+    ) -> dict[str, list[EvaluationResult]]:
+        """Evaluates Response objects; otherwise like `aevaluate_response_strs`."""
+        questions, given = self._validate_and_clean_inputs(queries, responses)
+        keywords = self._keywords(eval_kwargs_lists, len(questions))
+
+        def job(evaluator: BaseEvaluator, row: int, more: dict[str, Any]) -> Job:
+            return lambda: evaluator.aevaluate_response(query=questions[row], response=given[row], **more)
+
+        return await self._evaluate(questions, given, keywords, job)
+
+    async def aevaluate_queries(
+        self, query_engine: BaseQueryEngine, queries: list[str] | None = None, **eval_kwargs_lists: Any
+    ) -> dict[str, list[EvaluationResult]]:
+        """Asks `query_engine` each query, then evaluates its responses like `aevaluate_responses`.
+
+        A query that the engine raises on is an invalid result of every evaluator.
+        """
+        if queries is None:
+            raise ValueError("`queries` must be provided")
+        keywords = self._keywords(eval_kwargs_lists, len(queries))
+        responses: list[RESPONSE_TYPE | Exception] = [Response(response=None)] * len(queries)
+
+        async def ask(row: int) -> None:
+            try:
+                responses[row] = await query_engine.aquery(queries[row])
+            except Exception as error:  # noqa: BLE001 - one question that the engine cannot answer loses no other
+                responses[row] = error
+
+        await _pool((partial(ask, row) for row in range(len(queries))), self.query_workers, len(queries))
+
+        def job(evaluator: BaseEvaluator, row: int, more: dict[str, Any]) -> Job:
+            response = responses[row]
+
+            async def failed(error: Exception) -> EvaluationResult:
+                raise error
+
+            if isinstance(response, Exception):
+                return lambda: failed(response)
+            return lambda: evaluator.aevaluate_response(query=queries[row], response=cast(Response, response), **more)
+
+        return await self._evaluate(queries, responses, keywords, job)
+
+    async def _evaluate(
+        self,
+        queries: Sequence[Any],
+        responses: Sequence[Any],
+        keywords: Keywords,
+        job: Callable[[BaseEvaluator, int, dict[str, Any]], Job],
+    ) -> dict[str, list[EvaluationResult]]:
+        rows = len(queries)
+        results: dict[str, list[EvaluationResult]] = {
+            name: cast("list[EvaluationResult]", [None] * rows) for name in self.evaluators
+        }
+        bar = tqdm(total=rows * len(results), disable=not self.show_progress)
+
+        async def evaluate(name: str, evaluator: BaseEvaluator, row: int) -> None:
+            more = {key: values[row] for key, values in keywords[name].items()} if name in keywords else {}
+            try:
+                results[name][row] = await job(evaluator, row, more)()
+            except Exception as error:  # noqa: BLE001 - anybody's evaluator: its error is this row's result
+                results[name][row] = _invalid(error, queries[row], responses[row])
+            bar.update()
+
+        jobs = (
+            partial(evaluate, name, evaluator, row)
+            for row in range(rows)
+            for name, evaluator in self.evaluators.items()
+        )
+        try:
+            await _pool(jobs, self.workers, rows * len(results))
+        finally:
+            bar.close()
+        return results
+
+    def _keywords(self, given: Mapping[str, Any], rows: int) -> Keywords:
+        """The keyword values by evaluator. Raises ValueError where they are not one for each row."""
+        nested = [isinstance(value, Mapping) for value in given.values()]
+        if any(nested) and not all(nested):
+            raise ValueError("keywords: give all as lists, or all by evaluator as {keyword: list}")
+        if not any(nested):
+            given = dict.fromkeys(self.evaluators, given) if given else {}
+        for name, lists in given.items():
+            if name not in self.evaluators:
+                raise ValueError(f"keywords: there is no evaluator {name!r}, only {sorted(self.evaluators)}")
+            for key, values in lists.items():
+                if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+                    raise ValueError(f"{key}: must be a list of {rows} values, not a {type(values).__name__}")
+                if len(values) != rows:
+                    raise ValueError(f"{key}: has {len(values)} values for {rows} rows")
+        return given
+
+
+def _invalid(error: Exception, query: Any, response: Any) -> EvaluationResult:
+    text = response if isinstance(response, str) else getattr(response, "response", None)
+    return EvaluationResult(
+        query=query if isinstance(query, str) else None,
+        response=text if isinstance(text, str) else None,
+        invalid_result=True,
+        invalid_reason=describe(error),
+    )
+
+
+async def _pool(jobs: Iterator[Callable[[], Awaitable[None]]], workers: int, count: int) -> None:
+    """Runs the jobs, at most `workers` at once. A cancellation, or what a job raises, ends the others."""
+
+    async def work() -> None:
+        for job in jobs:
+            await job()
+
+    if count <= 1 or workers == 1:
+        await work()
+        return
+    tasks = [asyncio.ensure_future(work()) for _ in range(min(workers, count))]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
