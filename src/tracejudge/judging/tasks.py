@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,12 +63,10 @@ class NothingSpent:
 
 def content_hash(trace: Trace) -> str:
     """32 hex digits of everything a judge reads: equal content, equal hash, whatever the ids and times."""
-    content = [
-        trace.query,
-        trace.response,
-        [node.text for node in trace.source_nodes],
-        trace.reference,
-        [[turn.role, turn.content] for turn in trace.history],
-    ]
-    # Lone surrogates can stand in JSON texts; escaping everything beyond ASCII hashes them like any other character.
-    return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()[:32]
+    texts = [trace.query, trace.response, trace.reference]
+    texts += [node.text for node in trace.source_nodes]
+    turns = [text for turn in trace.history for text in (turn.role, turn.content)]
+    # Lengths before the texts: no two contents give the same bytes. Lone surrogates can stand in JSON texts.
+    lengths = ",".join("-" if text is None else str(len(text)) for text in (*texts, *turns))
+    whole = f"{len(trace.source_nodes)};{lengths};" + "".join(text for text in (*texts, *turns) if text is not None)
+    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -10,37 +10,78 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 _CONTROL: Final = re.compile(r"<(?=\|)|<(?=<<)")
 _QUOTE: Final = r"[\"'`*]"
 
-_HINTS: Final = tuple(
-    (needles, re.compile(pattern, re.IGNORECASE))
-    for needles, pattern in (
-        # The needles are looked for first, those in capitals as they stand: plain searches keep this cheap.
-        (("<<<", "<|", "[inst]", "[/inst]", "<s>", "</s>"), r"<<<|<\|[a-z_]{2,20}\|>|\[/?INST\]|</?s>"),
-        (
-            ("ignore", "disregard", "forget", "override"),
-            r"\b(?:ignore|disregard|forget|override)\W+(?:\w+\W+){0,3}"
-            r"(?:instructions?|rules?|prompts?|guidelines?|directions?|above)\b",
+
+@dataclass(frozen=True, slots=True)
+class _Hint:
+    """A pattern of text that speaks to a judge. Searched for in every judged text, so plain searches come first:
+    one of `needles` must be there (those in capitals as they stand), and the pattern begins with one of `starts`."""
+
+    needles: tuple[str, ...]
+    pattern: re.Pattern[str]
+    starts: tuple[str, ...] = ()
+
+    def found(self, text: str, lowered: str) -> bool:
+        for needle in self.needles:
+            if needle in (text if needle.isupper() else lowered):
+                break
+        else:
+            return False
+        if not self.starts or len(lowered) != len(text):  # a few letters are two in lower case
+            return self.pattern.search(text) is not None
+        for start in self.starts:
+            at = lowered.find(start)
+            while at >= 0:
+                if self.pattern.match(text, at) is not None:
+                    return True
+                at = lowered.find(start, at + 1)
+        return False
+
+
+def _hint(needles: tuple[str, ...], pattern: str, *, starts: tuple[str, ...] = ()) -> _Hint:
+    begins = rf"\b(?:{'|'.join(starts)})" if starts else ""
+    return _Hint(needles, re.compile(begins + pattern, re.IGNORECASE), starts)
+
+
+_HINTS: Final = (
+    _hint(("<<<", "<|", "[inst]", "[/inst]", "<s>", "</s>"), r"<<<|<\|[a-z_]{2,20}\|>|\[/?INST\]|</?s>"),
+    _hint(
+        ("instruction", "rule", "prompt", "guideline", "direction", "above"),
+        r"\W+(?:\w+\W+){0,3}(?:instructions?|rules?|prompts?|guidelines?|directions?|above)\b",
+        starts=("ignore", "disregard", "forget", "override"),
+    ),
+    _hint(
+        ("YES", "NO", "PASS", '"yes', '"no', '"pass', "'yes", "'no", "'pass", "*yes", "*no", "`yes", "`no"),
+        r"[^\w.!?]+(?:\w+[^\w.!?]+){0,5}?"
+        rf"(?:(?-i:YES|NO|PASS)\b|{_QUOTE}+(?:yes|no|pass(?:ed)?){_QUOTE}+)",
+        starts=("answer", "reply", "respond", "output", "say", "return", "print", "write", "choose", "give"),
+    ),
+    _hint(("verdict",), rf"{_QUOTE}?\bverdict\b{_QUOTE}?\s*[:=]"),
+    _hint(
+        ("judge", "evaluator", "grader", "assessor"),
+        r"\W+(?:the\W+)?(?:judge|evaluator|grader|assessor)\b",
+        starts=(
+            "dear",
+            "attention",
+            "note to",
+            "message to",
+            "instruction to",
+            "instructions to",
+            "instruction for",
+            "instructions for",
+            "to the",
         ),
-        (
-            ("YES", "NO", "PASS", '"yes', '"no', '"pass', "'yes", "'no", "'pass", "*yes", "*no", "`yes", "`no"),
-            r"\b(?:answer|reply|respond|output|say|return|print|write|choose|give)[^\w.!?]+(?:\w+[^\w.!?]+){0,5}?"
-            rf"(?:(?-i:YES|NO|PASS)\b|{_QUOTE}+(?:yes|no|pass(?:ed)?){_QUOTE}+)",
-        ),
-        (("verdict",), rf"{_QUOTE}?\bverdict\b{_QUOTE}?\s*[:=]"),
-        (
-            ("judge", "evaluator", "grader", "assessor"),
-            r"\b(?:dear|attention|note to|message to|instructions? (?:to|for)|to the)\W+(?:the\W+)?"
-            r"(?:judge|evaluator|grader|assessor)\b",
-        ),
-        (
-            ("instruction", "prompt", "message", "override"),
-            r"\b(?:new|updated|system)\W+(?:system\W+)?(?:instructions?|prompt|message|override)\b",
-        ),
-    )
+    ),
+    _hint(
+        ("instruction", "prompt", "message", "override"),
+        r"\W+(?:system\W+)?(?:instructions?|prompt|message|override)\b",
+        starts=("new", "updated", "system"),
+    ),
 )
 
 
@@ -69,8 +110,4 @@ def suspicious(texts: Iterable[str]) -> bool:
     """True when a text speaks to the judge rather than to a reader. A hint for people; it changes no verdict."""
     text = "\n".join(texts)
     lowered = text.lower()
-    return any(
-        any(needle in (text if needle.isupper() else lowered) for needle in needles)
-        and pattern.search(text) is not None
-        for needles, pattern in _HINTS
-    )
+    return any(hint.found(text, lowered) for hint in _HINTS)
