@@ -19,18 +19,16 @@ _QUOTE: Final = r"[\"'`*]"
 
 @dataclass(frozen=True, slots=True)
 class _Hint:
-    """A pattern of text that speaks to a judge. Searched for in every judged text, so plain searches come first:
-    one of `needles` must be there (those in capitals as they stand), and the pattern begins with one of `starts`."""
+    """A pattern of text that speaks to a judge, and plain searches that come before it, since every judged text is
+    looked at: one of `needles` must be there (those in capitals as they stand; by the mark they begin with, "" for
+    letters), and the pattern begins with one of `starts`."""
 
-    needles: tuple[str, ...]
+    needles: tuple[tuple[str, tuple[str, ...]], ...]
     pattern: re.Pattern[str]
-    starts: tuple[str, ...] = ()
+    starts: tuple[str, ...]
 
     def found(self, text: str, lowered: str) -> bool:
-        for needle in self.needles:
-            if needle in (text if needle.isupper() else lowered):
-                break
-        else:
+        if not self._has_needle(text, lowered):
             return False
         if not self.starts or len(lowered) != len(text):  # a few letters are two in lower case
             return self.pattern.search(text) is not None
@@ -42,16 +40,29 @@ class _Hint:
                 at = lowered.find(start, at + 1)
         return False
 
+    def _has_needle(self, text: str, lowered: str) -> bool:
+        for mark, needles in self.needles:
+            if mark not in text:
+                continue
+            for needle in needles:
+                if needle in (text if needle.isupper() else lowered):
+                    return True
+        return False
+
 
 def _hint(needles: tuple[str, ...], pattern: str, *, starts: tuple[str, ...] = ()) -> _Hint:
     begins = rf"\b(?:{'|'.join(starts)})" if starts else ""
-    return _Hint(needles, re.compile(begins + pattern, re.IGNORECASE), starts)
+    by_mark: dict[str, list[str]] = {}
+    for needle in needles:
+        by_mark.setdefault("" if needle[0].isalpha() else needle[0], []).append(needle)
+    marked = tuple((mark, tuple(of_mark)) for mark, of_mark in by_mark.items())
+    return _Hint(marked, re.compile(begins + pattern, re.IGNORECASE), starts)
 
 
 _HINTS: Final = (
     _hint(("<<<", "<|", "[inst]", "[/inst]", "<s>", "</s>"), r"<<<|<\|[a-z_]{2,20}\|>|\[/?INST\]|</?s>"),
     _hint(
-        ("instruction", "rule", "prompt", "guideline", "direction", "above"),
+        ("ignore", "disregard", "forget", "override"),
         r"\W+(?:\w+\W+){0,3}(?:instructions?|rules?|prompts?|guidelines?|directions?|above)\b",
         starts=("ignore", "disregard", "forget", "override"),
     ),
