@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from llama_index.core.evaluation.base import EvaluationResult
 from pydantic import ConfigDict
@@ -37,6 +37,15 @@ class Judgement(EvaluationResult):
     latency_ms: float = 0.0
     gone: JudgeGone | None = None
 
+    def but(self, **fields: Any) -> Judgement:
+        """A shallow copy with these fields, unchecked: `model_copy` at a tenth of its cost, three times a trace."""
+        copy = object.__new__(type(self))
+        object.__setattr__(copy, "__dict__", {**self.__dict__, **fields})
+        object.__setattr__(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__ | fields.keys())
+        object.__setattr__(copy, "__pydantic_extra__", self.__pydantic_extra__)
+        object.__setattr__(copy, "__pydantic_private__", self.__pydantic_private__)
+        return copy
+
 
 def not_applicable(code: str, detail: str, *, decision: Decision = Decision.NOT_APPLICABLE) -> Judgement:
     """The judge has nothing to say about this trace."""
@@ -62,4 +71,4 @@ def failed_call(failure: Failure) -> Judgement:
     if isinstance(failure.outcome, InvalidReason):
         return invalid(failure.outcome, failure.detail)
     result = not_applicable(failure.code, failure.detail, decision=failure.outcome)
-    return result.model_copy(update={"gone": failure.gone})
+    return result.but(gone=failure.gone)

@@ -147,7 +147,7 @@ class JudgeSpec(BaseModel):
             return 0
         return self.repeats * (self.built_in.calls if self.built_in is not None else 1)
 
-    @property
+    @cached_property
     def most_reply_tokens(self) -> int:
         """Tokens of output to set aside for one call: the bound that the request carries, else a typical one."""
         for fields in (self.extra_body, self.llm_options, {"max_tokens": self.max_tokens}):

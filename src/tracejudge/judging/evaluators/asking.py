@@ -204,7 +204,7 @@ class ModelEvaluator(FactsEvaluator):
             flags.append("in_parts")
         if suspicious(judged_texts(facts)):
             flags.append("suspected_injection")
-        return _with_all(result.model_copy(update={"flags": tuple(flags)}), asked)
+        return _with_all(result.but(flags=tuple(flags)), asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ def judged_texts(facts: Facts) -> list[str]:
 
 
 def _with(result: Judgement, reply: Completion) -> Judgement:
-    return result.model_copy(update={"model_reported": reply.model, "fingerprint": reply.fingerprint})
+    return result.but(model_reported=reply.model, fingerprint=reply.fingerprint)
 
 
 def _with_all(result: Judgement, asked: Sequence[Asked]) -> Judgement:
@@ -273,10 +273,8 @@ def _with_all(result: Judgement, asked: Sequence[Asked]) -> Judgement:
     texts = [one.reply.text for one in asked]
     if result.invalid is not None and result.raw_reply:
         texts.append(result.raw_reply)
-    return result.model_copy(
-        update={
-            "raw_reply": "\n---\n".join(texts)[:RAW_REPLY_CHARS],
-            "model_reported": result.model_reported or last.model,
-            "fingerprint": result.fingerprint or last.fingerprint,
-        }
+    return result.but(
+        raw_reply="\n---\n".join(texts)[:RAW_REPLY_CHARS],
+        model_reported=result.model_reported or last.model,
+        fingerprint=result.fingerprint or last.fingerprint,
     )

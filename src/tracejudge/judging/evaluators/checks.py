@@ -34,7 +34,7 @@ class RefusalEvaluator(FactsEvaluator):
     async def judge(self, facts: Facts) -> Judgement:
         refuses = is_refusal(facts.response)
         result = _checked(not refuses, "declines to answer" if refuses else "no phrase of a refusal at its start")
-        return result.model_copy(update={"flags": ("heuristic",)})
+        return result.but(flags=("heuristic",))
 
 
 class LengthEvaluator(FactsEvaluator):

@@ -65,7 +65,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         facts = facts_of_response(query, response, kwargs)
         lacking = _status(trace) or self._lacking(facts)
         if lacking is not None:
-            return lacking.model_copy(update={"trace_id": trace.trace_id}) if trace is not None else lacking
+            return lacking.but(trace_id=trace.trace_id) if trace is not None else lacking
         background = isinstance(response, TraceResponse) and response.background
         if isinstance(self._inner, FactsEvaluator):
             evaluation: Any = self._inner.judge(facts)
@@ -98,12 +98,10 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             result = invalid(InvalidReason.JUDGE_ERROR, f"returned a {type(result).__name__}")
         elapsed_ms = 1000.0 * (self._clock.monotonic() - start)
         calls = running.calls
-        return result.model_copy(
-            update={
-                "trace_id": trace.trace_id if trace is not None else "",
-                "calls": tuple(calls),
-                "latency_ms": sum(call.latency_ms for call in calls) if calls else elapsed_ms,
-            }
+        return result.but(
+            trace_id=trace.trace_id if trace is not None else "",
+            calls=tuple(calls),
+            latency_ms=sum(call.latency_ms for call in calls) if calls else elapsed_ms,
         )
 
     def _lacking(self, facts: Facts) -> Judgement | None:

@@ -42,11 +42,16 @@ class _Hint:
 
     def _has_needle(self, text: str, lowered: str) -> bool:
         for mark, needles in self.needles:
-            if mark not in text:
+            if not mark:
+                for needle in needles:
+                    if needle in (text if needle.isupper() else lowered):
+                        return True
                 continue
-            for needle in needles:
-                if needle in (text if needle.isupper() else lowered):
+            at = lowered.find(mark)
+            while at >= 0:
+                if lowered.startswith(needles, at):
                     return True
+                at = lowered.find(mark, at + 1)
         return False
 
 
