@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from tracejudge.clock import SystemClock
-from tracejudge.datasets import BrokenLine, Line, read_lines
+from tracejudge.datasets import BrokenLine, Line
 from tracejudge.judging import Estimate, JudgeSpec, JudgeTask, NothingSpent, Panel, PanelResult, RunCaps, estimate
 from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score
 from tracejudge.windows import PassRate, pass_rate
+from tracejudge_consumer.file_form import FileForm
 from tracejudge_consumer.rendering import to_json
 
 _BATCH_TRACES: Final = 100
@@ -83,13 +84,13 @@ class FileCounts:
 
 
 def plan_file(
-    path: Path, app: str, specs: tuple[JudgeSpec, ...], broken: list[BrokenLine]
+    path: Path, app: str, specs: tuple[JudgeSpec, ...], broken: list[BrokenLine], *, form: FileForm
 ) -> tuple[tuple[Estimate, ...], int]:
     """What judging the file would cost, by judge, and how many traces it holds: one reading of it.
 
     Lines that cannot be read go into `broken`. Raises OSError for a file that cannot be opened.
     """
-    lines = read_lines(path, app=app)
+    lines = form.lines(path, app=app)
     totals = {spec.name: estimate([spec], traces=[])[0] for spec in specs}
     traces = 0
     while chunk := list(islice(lines, 1000)):
@@ -117,6 +118,7 @@ async def score_file(
     target: Path,
     *,
     app: str,
+    form: FileForm,
     specs: tuple[JudgeSpec, ...],
     caps: RunCaps,
     advance: Callable[[PanelResult, int], None],
@@ -129,7 +131,7 @@ async def score_file(
     panel = Panel(specs, clock=SystemClock(), spend=NothingSpent(), caps=caps)
     try:
         with target.open("w", encoding="utf-8") as out:
-            for batch in _batches(path, app, frozenset(counts)):
+            for batch in _batches(path, app, form, frozenset(counts)):
                 result = await panel.evaluate(batch, run_id=_RUN)
                 items: tuple[Score | LedgerRow, ...] = (*result.scores, *result.ledger)
                 for item in items:
@@ -145,8 +147,8 @@ async def score_file(
     return counts
 
 
-def _batches(path: Path, app: str, names: frozenset[str]) -> Iterator[list[JudgeTask]]:
-    traces = (line.trace for line in read_lines(path, app=app) if isinstance(line, Line))
+def _batches(path: Path, app: str, form: FileForm, names: frozenset[str]) -> Iterator[list[JudgeTask]]:
+    traces = (line.trace for line in form.lines(path, app=app) if isinstance(line, Line))
     while chunk := list(islice(traces, _BATCH_TRACES)):
         yield [
             JudgeTask(

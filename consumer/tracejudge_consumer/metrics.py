@@ -29,6 +29,7 @@ MetricName = Literal[
     "tracejudge_partitions",  # partitions assigned to this process
     "tracejudge_lag_records",  # records not yet handed out, by source and partition
     "tracejudge_judges_gone",  # 1 while the judge answers nobody, by judge
+    "tracejudge_unresolved_nodes_total",  # passages that stay without text, by reason: unknown, hook_failed
     "tracejudge_gateway_requests_total",  # HTTP requests answered, by status
     "tracejudge_gateway_lines_total",  # lines answered, by answer: accepted, refused, unavailable
     "tracejudge_gateway_refused_total",  # lines and whole requests that were refused, by reason
@@ -63,6 +64,7 @@ class Metrics:
         self.scores = counter(of, "tracejudge_scores_total", "Scores stored.", "judge", "outcome")
         self.invalid = counter(of, "tracejudge_invalid_scores_total", "Invalid scores stored.", "judge", "reason")
         self.ledger = counter(of, "tracejudge_ledger_rows_total", "Traces not judged.", "judge", "decision")
+        self.unresolved = counter(of, "tracejudge_unresolved_nodes_total", "Passages without text.", "reason")
         self.settled = counter(of, "tracejudge_settled_skips_total", "Judgings skipped: settled before.")
         self.calls = counter(of, "tracejudge_judge_calls_total", "Calls to judge models.", "judge", "status")
         latency: MetricName = "tracejudge_judge_latency_seconds"

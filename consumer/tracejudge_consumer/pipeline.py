@@ -21,6 +21,7 @@ from tracejudge_consumer.commits import Commits
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
 from tracejudge_consumer.health import Health
 from tracejudge_consumer.intake import Intake, PartitionKey
+from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.offsets import OffsetBook
@@ -60,9 +61,10 @@ class Pipeline:
         checkpoint: Checkpoint = _nothing,
         progress: Callable[[PipelineReport], None] = _nothing,
         upkeep: MakeUpkeep | None = None,
+        form: RecordForm | None = None,
     ) -> None:
         """`progress` is called with the report so far after each batch, on the intake thread; `upkeep` makes the work
-        that is done beside the queue."""
+        that is done beside the queue; `form` says how records are read."""
         self._intake = intake
         self._store = store
         self._panel = panel
@@ -74,6 +76,7 @@ class Pipeline:
         self._health = health or Health(self._clock)
         self._checkpoint = checkpoint
         self._progress = progress
+        self._form = form or RecordForm()
 
         self._book = OffsetBook(max_gap=self._limits.max_offset_gap)
         self._taking = Taking(limits=self._limits, book=self._book, clock=self._clock)
@@ -160,6 +163,7 @@ class Pipeline:
             health=self._health,
             metrics=self._metrics,
             checkpoint=self._checkpoint,
+            form=self._form,
             pool=worker.pool,
         )
 

@@ -25,6 +25,7 @@ from tracejudge.alerts.rule import MinimumRule
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec, check_caps
 from tracejudge.sampling import SamplingPolicy
+from tracejudge_consumer.intake.mapping_settings import MappingSettings
 from tracejudge_sdk.errors import ConfigError
 from tracejudge_sdk.transports import parse_queue_url
 
@@ -68,6 +69,13 @@ class ConsumerSettings(_Section):
     past_patience: Literal["undecided", "invalid"] = "undecided"
     parts_grace_s: Annotated[float, Field(gt=0)] = 900.0
     upkeep_interval_s: Annotated[float, Field(gt=0)] = 30.0
+
+
+class IntakeSettings(_Section):
+    """The form of the records, where it is not ours, and who knows the texts of passages that come as ids only."""
+
+    mapping: MappingSettings | None = None
+    resolve_nodes: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
 
 
 class AlertLoopSettings(_Section):
@@ -131,6 +139,7 @@ class Settings(BaseSettings):
     store_timeout_s: Annotated[float, Field(gt=0)] = 60.0
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     consumer: ConsumerSettings = ConsumerSettings()
+    intake: IntakeSettings = IntakeSettings()
     judges: tuple[JudgeSpec, ...] = (JudgeSpec(name="lexical", kind="lexical"),)
     sampling: SamplingPolicy = SamplingPolicy()
     rules: tuple[MinimumRule, ...] = ()

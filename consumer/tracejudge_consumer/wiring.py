@@ -7,6 +7,7 @@ import socket
 import uuid
 from collections.abc import Callable, Collection
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tracejudge.clock import SystemClock
@@ -21,10 +22,14 @@ from tracejudge_sdk.transports import HttpQueue, KafkaQueue, SqliteQueue, Transp
 if TYPE_CHECKING:
     from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus
     from tracejudge_consumer.alert_loop import AlertLoop
+    from tracejudge_consumer.file_form import FileForm
     from tracejudge_consumer.gateway import Gateway
     from tracejudge_consumer.gateway.metrics import GatewayMetrics
     from tracejudge_consumer.health import Health
     from tracejudge_consumer.intake import Intake
+    from tracejudge_consumer.intake.form import RecordForm
+    from tracejudge_consumer.intake.mapping import ForeignForm
+    from tracejudge_consumer.intake.resolve import NodeResolver
     from tracejudge_consumer.metrics import Metrics
     from tracejudge_consumer.pipeline import Pipeline
     from tracejudge_consumer.report import PipelineReport
@@ -150,6 +155,51 @@ def build_gateway(
     )
 
 
+def build_line_form(settings: Settings) -> ForeignForm | None:
+    """The mapping of the settings; None where records have our own form."""
+    if settings.intake.mapping is None:
+        return None
+    from tracejudge_consumer.intake.mapping import ForeignForm
+
+    return ForeignForm(settings.intake.mapping)
+
+
+def build_resolver(settings: Settings, *, metrics: Metrics | None = None) -> NodeResolver | None:
+    """The user's function that knows the texts of passages; None without one. Raises SettingsError."""
+    name = settings.intake.resolve_nodes
+    if name is None:
+        return None
+    from tracejudge_consumer.intake.resolve import NodeResolver, load_hook
+
+    if metrics is None:
+        return NodeResolver(load_hook(name), name=name)
+    unresolved = metrics.unresolved
+    return NodeResolver(
+        load_hook(name), name=name, unresolved=lambda reason, count: unresolved.labels(reason).inc(count)
+    )
+
+
+def build_file_form(settings: Settings) -> FileForm:
+    """How files are read that are judged here and now."""
+    from tracejudge_consumer.file_form import FileForm
+
+    return FileForm(form=build_line_form(settings), resolver=build_resolver(settings))
+
+
+def build_record_form(settings: Settings, *, metrics: Metrics | None = None) -> RecordForm:
+    """How records of the queue are read."""
+    from tracejudge_consumer.intake.form import RecordForm, own_form
+
+    read, form = own_form, build_line_form(settings)
+    if form is not None:
+        from tracejudge_consumer.intake.mapping import MappedReader
+
+        queue = parse_queue_url(settings.queue)
+        app = queue.topic if isinstance(queue, KafkaQueue) else getattr(queue, "path", Path("queue")).stem
+        read = MappedReader(form, app=app)
+    return RecordForm(read=read, resolver=build_resolver(settings, metrics=metrics))
+
+
 def build_pipeline(
     settings: Settings,
     store: Store,
@@ -188,6 +238,7 @@ def build_pipeline(
         metrics=metrics,
         health=health,
         progress=progress or (lambda _: None),
+        form=build_record_form(settings, metrics=metrics),
         upkeep=upkeep_of(
             store,
             panel,

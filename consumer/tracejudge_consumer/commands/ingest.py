@@ -13,13 +13,13 @@ from typing import Final
 import click
 from rich.progress import BarColumn, TextColumn
 
-from tracejudge.datasets import BrokenLine, EventTimes, Line, event_times, read_lines
+from tracejudge.datasets import BrokenLine, EventTimes, Line, LineForm, event_times, read_lines
 from tracejudge.scores import DeadLetter, Label
 from tracejudge.store import Store
 from tracejudge_consumer.options import Moment, Span, config_option, json_option
 from tracejudge_consumer.rendering import console, one_line, progress_bar, to_json
 from tracejudge_consumer.settings import load_settings, without_password
-from tracejudge_consumer.wiring import build_transport, connect_store
+from tracejudge_consumer.wiring import build_line_form, build_transport, connect_store
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError, TransportUnavailable
 from tracejudge_sdk.trace import Record
@@ -52,7 +52,8 @@ Examples:
 
 One JSON object a line, as in the wire contract, plain or gzip. A line without event_time takes the file's
 modification time plus its number in milliseconds, so that a file ingested twice changes nothing. Labels go to
-the store; a line that cannot be read becomes a dead letter with its reason.""",
+the store; a line that cannot be read becomes a dead letter with its reason. Lines of another form are read through
+[intake.mapping] of the settings.""",
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @config_option
@@ -71,13 +72,16 @@ def command(
     """Send files of traces to the queue."""
     settings = load_settings(config, require_caps=False)
     times = None if event_time is None else event_times(event_time, event_step.total_seconds())
+    form = build_line_form(settings)
     reports = []
     with connect_store(settings, create=True) as store:
         transport = build_transport(settings)
         try:
             for name in files:
                 with _progress(name, hidden=as_json) as advance:
-                    reports.append(ingest_file(Path(name), transport, store, app=app, times=times, advance=advance))
+                    reports.append(
+                        ingest_file(Path(name), transport, store, app=app, times=times, form=form, advance=advance)
+                    )
         finally:
             transport.close(10.0)
     if as_json:
@@ -102,6 +106,7 @@ def ingest_file(
     *,
     app: str | None = None,
     times: EventTimes | None = None,
+    form: LineForm | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> IngestReport:
     """Sends every readable line of the file, stores its labels, and keeps the others as dead letters.
@@ -145,7 +150,7 @@ def ingest_file(
         )
 
     size = 0
-    for line in read_lines(path, app=app, event_time=times):
+    for line in read_lines(path, app=app, event_time=times, form=form):
         report.lines += 1
         if isinstance(line, BrokenLine):
             bury(line.number, line.raw, line.reason, line.detail)

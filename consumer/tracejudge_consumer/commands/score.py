@@ -14,6 +14,7 @@ from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import Estimate, JudgeSpec, PanelResult, RunCaps, check_caps
 from tracejudge.scores import Decision
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.file_form import FileForm
 from tracejudge_consumer.file_scores import FileCounts, plan_file, score_file
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import config_option, json_option
@@ -28,6 +29,8 @@ from tracejudge_consumer.rendering import (
     table,
     to_json,
 )
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import build_file_form
 
 # Where no latency is known yet: a middling hosted model on a prompt of five passages.
 _SECONDS_PER_CALL: Final = 2.0
@@ -68,7 +71,9 @@ def command(
     specs = resolve_judges(config, judges)
     path = Path(file)
     broken: list[BrokenLine] = []
-    plan, traces = plan_file(path, app, specs, broken)
+    # Judging without settings is a first step; with them, the file may be in the form that they describe.
+    form = build_file_form(load_settings(config, require_caps=False)) if Path(config).exists() else FileForm()
+    plan, traces = plan_file(path, app, specs, broken, form=form)
     require_prices(specs, max_usd)
     if not as_json:
         _tell_plan(plan, traces, specs)
@@ -100,7 +105,7 @@ def command(
             for error in result.gone:
                 click.echo(f"error: {error}", err=True)
 
-        counts = asyncio.run(score_file(path, target, app=app, specs=specs, caps=caps, advance=advance))
+        counts = asyncio.run(score_file(path, target, app=app, form=form, specs=specs, caps=caps, advance=advance))
     # Every trace invalid says nothing about the answers and much about the judge.
     whole = all(
         item.reached == traces

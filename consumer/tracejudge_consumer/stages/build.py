@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.dead_letter import DeadLetterGuard
 from tracejudge_consumer.health import Health
+from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.stages.checkpoints import Checkpoint
@@ -35,6 +36,7 @@ class Around:
     metrics: Metrics
     checkpoint: Checkpoint
     pool: Executor
+    form: RecordForm = field(default_factory=RecordForm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,5 +85,6 @@ def build_stages(around: Around) -> Stages:
         clock=around.clock,
         metrics=around.metrics,
         checkpoint=around.checkpoint,
+        form=around.form,
     )
     return Stages(calls=calls, turns=turns, judging=judging, processor=processor)

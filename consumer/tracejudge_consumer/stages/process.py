@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import SHADOW_RUN, TraceKey
 from tracejudge.store import Inserted, Known, StoredFeedback
 from tracejudge_consumer.dead_letter import DeadLetterGuard
+from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.checkpoints import Checkpoint
@@ -57,7 +59,9 @@ class BatchProcessor:
         clock: Clock,
         metrics: Metrics,
         checkpoint: Checkpoint,
+        form: RecordForm,
     ) -> None:
+        self._form = form
         self._store = store
         self._judges = judges
         self._judging = judging
@@ -77,7 +81,7 @@ class BatchProcessor:
         whatever says that this program or the store's schema is wrong.
         """
         at = self._clock.now()
-        read = await self._off_loop(partial(read_batch, records, at=at))
+        read = await self._off_loop(partial(read_batch, records, at=at, read=self._form.read))
         self._guard.note(read=len(records), dead=[letter for letter, _ in read.dead])
         self._checkpoint("decoded")
         report = PipelineReport(
@@ -110,6 +114,9 @@ class BatchProcessor:
         """Stores the traces, has them judged and stores what was decided. Each trace stands once among them."""
         if not traces:
             return PipelineReport()
+        if self._form.resolver is not None:
+            filled = await self._calls(partial(self._form.resolver.filled, [record.trace for record in traces]))
+            traces = [replace(record, trace=trace) for record, trace in zip(traces, filled, strict=True)]
         turn = self._turns.take(record.key for record in traces)
         try:
             now = [record for record in traces if record.key not in turn.before]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from typing import NamedTuple
 from tracejudge.scores import DeadLetter, TraceKey
 from tracejudge_consumer.dead_letter import dead_letter
 from tracejudge_consumer.intake import RawRecord
+from tracejudge_consumer.intake.form import own_form
 from tracejudge_consumer.offsets import OffsetTracker
-from tracejudge_sdk.codec import decode
 from tracejudge_sdk.errors import RecordError
-from tracejudge_sdk.trace import Feedback, Trace, TracePart
+from tracejudge_sdk.trace import Feedback, Record, Trace, TracePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ class ReadBatch:
         return {key: tuple(records) for key, records in found.items()}
 
 
-def read_batch(records: Sequence[TakenRecord], *, at: datetime) -> ReadBatch:
+def read_batch(
+    records: Sequence[TakenRecord], *, at: datetime, read: Callable[[RawRecord], Record] = own_form
+) -> ReadBatch:
     """What the records hold. Raises nothing on any bytes: what cannot be read is a dead letter of the instant `at`.
 
     Of several records of one trace the first complete one stands for all, or the first where none is complete; the
@@ -89,7 +91,7 @@ def read_batch(records: Sequence[TakenRecord], *, at: datetime) -> ReadBatch:
     duplicates = 0
     for taken in records:
         try:
-            record = decode(taken.raw.value)
+            record = read(taken.raw)
         except RecordError as error:
             dead.append((dead_letter(taken.raw, error, at=at), taken))
             continue

@@ -3,7 +3,7 @@
 from tracejudge.datasets.demo import demo_lines
 from tracejudge.datasets.lines import BrokenLine, EventTimes, Line, RecordLine, event_times
 from tracejudge.datasets.raw import MAX_LINE_BYTES
-from tracejudge.datasets.read import file_times, read_lines, read_stream
+from tracejudge.datasets.read import LineForm, file_times, read_lines, read_stream
 from tracejudge.datasets.write import write_line
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "BrokenLine",
     "EventTimes",
     "Line",
+    "LineForm",
     "RecordLine",
     "demo_lines",
     "event_times",

@@ -23,7 +23,7 @@ import io
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tracejudge.datasets.flatten import label_values, with_tags
 from tracejudge.datasets.lines import BrokenLine, EventTimes, Line, RecordLine
@@ -37,31 +37,49 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MAX_CRITERION_CHARS: Final = 256
 
 
+class LineForm(Protocol):
+    """Another form than ours: gives the fields of ours that a line holds."""
+
+    def values(self, value: dict[str, Any], /) -> dict[str, Any]:
+        """The fields of ours. Raises RecordError."""
+        ...
+
+    def explain(self, error: RecordError, /) -> RecordError:
+        """The refusal of such a line, in words that say where in it the value stands."""
+        ...
+
+
 def read_lines(
     path: Path | str,
     *,
     app: str | None = None,
     event_time: EventTimes | None = None,
+    form: LineForm | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Line | RecordLine | BrokenLine]:
     """What the lines of the file hold, in order, in the memory of one line; blank lines are left out.
 
-    `app` and `event_time` are for lines that carry none. Raises OSError, at the first line, when the file cannot be
-    opened; a line that cannot be read is a BrokenLine and stops nothing.
+    `app` and `event_time` are for lines that carry none; `form` reads lines of another form than ours. Raises OSError,
+    at the first line, when the file cannot be opened; a line that cannot be read is a BrokenLine and stops nothing.
     """
     path = Path(path)
     with path.open("rb") as file:
         if event_time is None:
             event_time = file_times(path.stat().st_mtime_ns)
-        yield from read_stream(file, app=app, event_time=event_time, max_line_bytes=max_line_bytes)
+        yield from read_stream(file, app=app, event_time=event_time, form=form, max_line_bytes=max_line_bytes)
 
 
 def read_stream(
-    stream: io.BufferedReader, *, event_time: EventTimes, app: str | None = None, max_line_bytes: int = MAX_LINE_BYTES
+    stream: io.BufferedReader,
+    *,
+    event_time: EventTimes,
+    app: str | None = None,
+    form: LineForm | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Line | RecordLine | BrokenLine]:
     """As `read_lines`, from an open stream of bytes, which has no modification time."""
     for raw in raw_lines(stream, max_line_bytes=max_line_bytes):
-        yield _read(raw, app=app, event_time=event_time)
+        yield _read(raw, app=app, event_time=event_time, form=form)
 
 
 def file_times(mtime_ns: int) -> EventTimes:
@@ -70,7 +88,9 @@ def file_times(mtime_ns: int) -> EventTimes:
     return EventTimes(first=_EPOCH + timedelta(milliseconds=mtime_ns // 1_000_000) + step, step=step)
 
 
-def _read(raw: RawLine, *, app: str | None, event_time: EventTimes) -> Line | RecordLine | BrokenLine:
+def _read(
+    raw: RawLine, *, app: str | None, event_time: EventTimes, form: LineForm | None
+) -> Line | RecordLine | BrokenLine:
     number, data, reason, detail = raw
     if reason:
         return BrokenLine(number=number, raw=data, reason=reason, detail=detail)
@@ -78,11 +98,14 @@ def _read(raw: RawLine, *, app: str | None, event_time: EventTimes) -> Line | Re
         value = parse(data)
         if not isinstance(value, dict):
             from_object(value)  # raises, in the codec's words
+        if form is not None:
+            value = form.values(value)
         if value.get("trace_id") is None and value.get("kind") in (None, "trace"):
             value["trace_id"] = f"line-{hashlib.sha256(data).hexdigest()[:20]}-{number}"
         return _record(number, value, app=app, event_time=event_time)
     except RecordError as error:
-        return BrokenLine(number=number, raw=data, reason=error.reason, detail=str(error))
+        told = error if form is None else form.explain(error)
+        return BrokenLine(number=number, raw=data, reason=told.reason, detail=str(told))
     except RecursionError:
         return BrokenLine(number=number, raw=data, reason="invalid_field", detail="line is nested too deep: flatten it")
 

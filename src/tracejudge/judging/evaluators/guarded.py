@@ -63,7 +63,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         if trace is not None and trace.reference is not None:
             kwargs.setdefault("reference", trace.reference)
         facts = facts_of_response(query, response, kwargs)
-        lacking = _status(trace) or self._lacking(facts)
+        lacking = _status(trace) or self._lacking(facts, trace)
         if lacking is not None:
             return lacking.but(trace_id=trace.trace_id) if trace is not None else lacking
         background = isinstance(response, TraceResponse) and response.background
@@ -104,11 +104,17 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             latency_ms=sum(call.latency_ms for call in calls) if calls else elapsed_ms,
         )
 
-    def _lacking(self, facts: Facts) -> Judgement | None:
+    def _lacking(self, facts: Facts, trace: Trace | None = None) -> Judgement | None:
         for need in self._spec.required:
             if facts.lacks(need):
+                if need == "context" and trace is not None and _ids_only(trace):
+                    return not_applicable("no_passage_text", "no passage text: the source nodes came as ids only")
                 return not_applicable(f"no_{need}", LACKING[need])
         return None
+
+
+def _ids_only(trace: Trace) -> bool:
+    return bool(trace.source_nodes) and all(node.text is None for node in trace.source_nodes)
 
 
 def _status(trace: Trace | None) -> Judgement | None:

@@ -1,0 +1,275 @@
+"""Records of another form read as traces of ours, by the paths that [intake.mapping] names.
+
+The settings say what a value is, so numbers become texts where a name or an id is meant, and texts that hold a number
+become numbers; beyond that nothing is guessed. A field that is not there is left out; a record without the query, or
+with a value that cannot be read, is refused with the path in the message. Records of our own form pass as they are, so
+that a topic may hold both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from pydantic import TypeAdapter, ValidationError
+
+from tracejudge_consumer.intake import RawRecord
+from tracejudge_consumer.intake.mapping_settings import (
+    MappingSettings,
+    NodesSource,
+    TimeSource,
+    TurnsSource,
+    ValueSource,
+)
+from tracejudge_consumer.intake.paths import JsonPath, LeadsNowhere
+from tracejudge_sdk import codec
+from tracejudge_sdk.errors import RecordError
+from tracejudge_sdk.trace import SCHEMA_VERSION, Record
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_PER_SECOND: Final = {"epoch_s": 1, "epoch_ms": 1_000, "epoch_us": 1_000_000, "epoch_ns": 1_000_000_000}
+_ISO: Final = TypeAdapter(datetime)
+_NUMBERS: Final = frozenset({"latency_ms", "head_probability"})
+_PROSE: Final = frozenset({"query", "response", "error", "reference"})  # a number here is a mistake of the path
+_ABSENT: Final = object()
+
+
+class ForeignForm:
+    """The mapping of the settings, ready to read. A value: nothing changes it."""
+
+    def __init__(self, settings: MappingSettings) -> None:
+        self._paths: dict[str, str] = {}
+        self._readers: dict[str, Callable[[Any], Any]] = {}
+        for name in MappingSettings.model_fields:
+            source = getattr(settings, name)
+            if isinstance(source, dict):
+                if source:
+                    self._readers[name] = _tags({tag: _reader(f"tags.{tag}", one) for tag, one in source.items()})
+                    self._paths[name] = ", ".join(one.path for one in source.values() if one.path is not None)
+            elif source is not None:
+                if name == "query":
+                    source = source.model_copy(update={"required": True})
+                self._readers[name] = _reader(name, source)
+                self._paths[name] = getattr(source, "path", None) or "a const"
+
+    def values(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of ours that the record holds. Raises RecordError `unmapped`, naming field and path."""
+        if "schema_version" in value and "kind" in value:
+            return dict(value)
+        found = {}
+        for name, read in self._readers.items():
+            item = read(value)
+            if item is not _ABSENT:
+                found[name] = item
+        return found
+
+    def explain(self, error: RecordError) -> RecordError:
+        """The codec's refusal of a mapped record, with the path the value came from."""
+        name = (error.field or "").partition(".")[0]
+        if name not in self._paths:
+            return error
+        told = RecordError(error.reason, f"{error} (from the path {self._paths[name]!r})", field=error.field)
+        told.__cause__ = error.__cause__
+        return told
+
+
+class MappedReader:
+    """Reads queue records of another form, and what a record of the queue adds where the mapping names nothing.
+
+    app: the name of the queue; event_time: the record's own time; trace_id: "map-" and a hash of the record, so that a
+    record delivered again is the same trace; status: ok with a response, else error.
+    """
+
+    def __init__(self, form: ForeignForm, *, app: str) -> None:
+        self._form = form
+        self._app = app
+
+    def __call__(self, raw: RawRecord) -> Record:
+        """Raises RecordError, as the codec does and `unmapped`."""
+        value = codec.parse(raw.value)
+        if not isinstance(value, dict):
+            return codec.from_object(value)  # raises, in the codec's words
+        try:
+            found = self._form.values(value)
+        except RecursionError as error:
+            raise RecordError("invalid_field", "record is nested too deep: flatten it") from error
+        if found.get("kind") is None:
+            found["kind"], found["schema_version"] = "trace", SCHEMA_VERSION
+            _default(found, "app", self._app)
+            _default(found, "trace_id", f"map-{hashlib.sha256(raw.value).hexdigest()[:24]}")
+            _default(found, "event_time", _EPOCH + timedelta(milliseconds=raw.timestamp_ms))
+            _default(found, "status", "error" if found.get("response") is None else "ok")
+        try:
+            return codec.from_object(found)
+        except RecordError as error:
+            raise self._form.explain(error) from error.__cause__
+
+
+def _default(found: dict[str, Any], name: str, value: Any) -> None:
+    if found.get(name) is None:
+        found[name] = value
+
+
+def _reader(name: str, source: ValueSource | TimeSource | NodesSource | TurnsSource) -> Callable[[Any], Any]:
+    """From a record to the field's value, or _ABSENT."""
+    if isinstance(source, ValueSource) and source.path is None:
+        const = source.const
+        return lambda _: const
+    path = JsonPath.parse(source.path or "")
+    convert = _converter(name, source)
+
+    def read(record: Any) -> Any:
+        try:
+            value = path.of(record)
+        except LeadsNowhere as error:
+            if source.required:
+                words = f"{name}: the path {path.text!r} leads nowhere: {error}"
+                raise RecordError("unmapped", words, field=name) from error
+            return _ABSENT
+        if value is None:
+            if source.required:
+                raise RecordError("unmapped", f"{name}: the path {path.text!r} leads to null", field=name)
+            return _ABSENT
+        try:
+            return convert(value)
+        except ValueError as error:
+            raise RecordError("unmapped", f"{name}: the path {path.text!r} leads to {error}", field=name) from error
+
+    return read
+
+
+def _converter(name: str, source: ValueSource | TimeSource | NodesSource | TurnsSource) -> Callable[[Any], Any]:
+    if isinstance(source, TimeSource):
+        return lambda value: _instant(value, source)
+    if isinstance(source, NodesSource):
+        return _nodes(source)
+    if isinstance(source, TurnsSource):
+        return _turns(source)
+
+    def convert(value: Any) -> Any:
+        if source.values:
+            value = source.values.get(value if isinstance(value, str) else json.dumps(value), value)
+        if name in _NUMBERS:
+            return _number(value, source.scale)
+        if name == "expected_ids":
+            return [_name(one) for one in value] if isinstance(value, list) else value
+        if name.startswith("tags."):
+            return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return value if name in _PROSE else _name(value)
+
+    return convert
+
+
+def _tags(readers: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def read(record: Any) -> Any:
+        found = {tag: one(record) for tag, one in readers.items()}
+        return {
+            tag: value if isinstance(value, str) else json.dumps(value)
+            for tag, value in found.items()
+            if value is not _ABSENT
+        }
+
+    return read
+
+
+def _name(value: Any) -> Any:
+    """A number as the text of a name or an id; anything else as it is, for the codec to judge."""
+    return json.dumps(value) if type(value) in (int, float) else value
+
+
+def _number(value: Any, scale: float | None) -> Any:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise ValueError(f"{value!r:.60}, which is no number") from None
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{value!r:.60}, which is no finite number")
+    return value if scale is None else value * scale
+
+
+def _instant(value: Any, source: TimeSource) -> datetime:
+    per_second = _PER_SECOND.get(source.format)
+    if per_second is not None:
+        return _since_epoch(value, per_second)
+    if not isinstance(value, str):
+        raise ValueError(f'{value!r:.60}: a number needs format = "epoch_s" or "epoch_ms"')
+    try:
+        if source.format != "iso":
+            moment = datetime.strptime(value, source.format)  # noqa: DTZ007 - the zone is looked after below
+        elif value[4:5] == "-":
+            moment = _ISO.validate_python(value)
+        else:
+            raise ValueError("not a date")
+    except (ValueError, ValidationError):
+        raise ValueError(f"{value!r:.60}, which is no instant of format {source.format!r}") from None
+    if moment.tzinfo is None:
+        if source.zone is None:
+            raise ValueError(f'{value!r:.60}, which names no time zone: set zone = "UTC", or the zone it is written in')
+        moment = moment.replace(tzinfo=ZoneInfo(source.zone))
+    return moment
+
+
+def _since_epoch(value: Any, per_second: int) -> datetime:
+    if isinstance(value, str):
+        try:
+            value = int(value) if value.lstrip("-").isdigit() else float(value)
+        except ValueError:
+            raise ValueError(f"{value!r:.60}, which is no number") from None
+    if type(value) not in (int, float):
+        raise ValueError(f"{value!r:.60}, which is no number")
+    try:
+        # Whole numbers stay whole: a float of nanoseconds since 1970 is off by a hundred of them.
+        microseconds = value * 1_000_000 // per_second if type(value) is int else round(value * 1_000_000 / per_second)
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except (OverflowError, ValueError):
+        raise ValueError(f"{value!r:.60}, which is beyond the calendar") from None
+
+
+def _nodes(source: NodesSource) -> Callable[[Any], Any]:
+    paths = {name: JsonPath.parse(getattr(source, name)) for name in ("node_id", "text", "score", "metadata")}
+
+    def one(item: Any) -> Any:
+        if isinstance(item, dict):
+            found = {}
+            for name, path in paths.items():
+                try:
+                    value = path.of(item)
+                except LeadsNowhere:
+                    continue
+                if value is not None:
+                    found[name] = _name(value) if name == "node_id" else value
+            if isinstance(found.get("score"), str):
+                found["score"] = _number(found["score"], None)
+            return found
+        if isinstance(item, str) and source.each == "text":
+            return {"text": item}
+        if isinstance(item, str) or type(item) is int:
+            return {"node_id": str(item)}
+        raise ValueError(f"a list with {item!r:.60}: passages are objects, ids or texts")
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, list):
+            raise ValueError(f"{value!r:.60}, which is no list of passages")
+        return [one(item) for item in value]
+
+    return read
+
+
+def _turns(source: TurnsSource) -> Callable[[Any], Any]:
+    role, content = JsonPath.parse(source.role), JsonPath.parse(source.content)
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, list):
+            raise ValueError(f"{value!r:.60}, which is no list of turns")
+        try:
+            return [{"role": role.of(item), "content": content.of(item)} for item in value]
+        except LeadsNowhere as error:
+            raise ValueError(f"a turn without role or content: {error}") from None
+
+    return read
