@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tracejudge.clock import Clock
 from tracejudge.store import Store
 from tracejudge_consumer.background.again import Again
+from tracejudge_consumer.background.model_changes import ModelChanges
 from tracejudge_consumer.background.sweeper import Sweeper
 from tracejudge_consumer.background.undecided import Announce, UndecidedTraces
 from tracejudge_consumer.background.upkeep import Upkeep
@@ -48,7 +49,7 @@ def upkeep_of(
         return Upkeep(
             leases=store.leases,
             holder=holder,
-            chores=[sweeper, undecided],
+            chores=[sweeper, undecided, ModelChanges(store=store, calls=stages.calls, clock=clock, announce=announce)],
             calls=stages.calls,
             interval_s=interval_s,
         )

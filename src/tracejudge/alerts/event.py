@@ -9,7 +9,14 @@ from typing import Literal
 
 SeriesState = Literal["warming_up", "ok", "pending", "firing", "no_data", "evaluator_unhealthy"]
 EventKind = Literal[
-    "firing", "resolved", "escalated", "no_data", "data_back", "evaluator_unhealthy", "evaluator_healthy"
+    "firing",
+    "resolved",
+    "escalated",
+    "no_data",
+    "data_back",
+    "evaluator_unhealthy",
+    "evaluator_healthy",
+    "judge_changed",
 ]
 Severity = Literal["page", "ticket"]
 

@@ -5,6 +5,7 @@ nothing; every reader counts each (trace, judge, run) once.
 """
 
 from tracejudge.store.connect import open_store
+from tracejudge.store.reported import ReportedModel
 from tracejudge.store.rows import (
     GROUP_FIELDS,
     Adoption,
@@ -48,6 +49,7 @@ __all__ = [
     "RateQuery",
     "RegisteredJudge",
     "Rejected",
+    "ReportedModel",
     "RunManifest",
     "SamplingEpoch",
     "ScoreFilter",

@@ -16,6 +16,7 @@ from tracejudge.store.connection import Connection, Row
 from tracejudge.store.judges import Judges
 from tracejudge.store.minutes import Minutes
 from tracejudge.store.rates import raw_buckets
+from tracejudge.store.reported import ReportedModel, reported_models
 from tracejudge.store.rows import BucketRow, Cursor, Inserted, Known, Pair, RateQuery, ScoreFilter, TraceFilter
 from tracejudge.store.score_rows import MAX_REVISION, behind, row_version, score_conditions, sound
 from tracejudge.store.table import Columns, RejectSink, Table, Where
@@ -195,6 +196,10 @@ class Scores(Table[Score]):
         return int(
             self._connection.query(f"SELECT count() FROM scores FINAL {conditions}", conditions.parameters)[0][0]
         )
+
+    def reported(self, since: datetime) -> list[ReportedModel]:
+        """Models and fingerprints that came with live scores judged from `since` on, in order of first appearance."""
+        return reported_models(self._connection, since)
 
     def judge_names(self, run_id: str) -> list[str]:
         """Names of the judges that have scores in a run, in order."""
