@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import reprlib
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 from pydantic import ValidationError
@@ -63,7 +65,17 @@ def decode(data: bytes) -> Record:
     Raises RecordError, and nothing else, with a stable reason: `not_utf8`, `not_json`, `not_an_object`,
     `schema_too_new`, `unknown_kind` or `invalid_field` (then naming the field).
     """
-    return from_object(parse(data))
+    quick = _quick_way()(data)
+    return from_object(parse(data)) if quick is None else quick
+
+
+@cache
+def _quick_way() -> Callable[[bytes], Trace | None]:
+    try:
+        from tracejudge_sdk.quick import read_trace
+    except ImportError:  # the extra `fast` is not installed: the slow way reads everything
+        return lambda _: None
+    return read_trace
 
 
 def parse(data: bytes) -> Any:

@@ -39,6 +39,7 @@ batch_wait_s = 0.1
 max_in_flight_records = 200
 commit_interval_s = 0.2
 max_dead_share = 0.5
+judge_patience_s = inf
 [[judges]]
 name = "{faithful}"
 kind = "faithfulness"
