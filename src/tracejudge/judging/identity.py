@@ -40,7 +40,8 @@ TRANSPORT_OPTIONS: Final = frozenset(
 """Options of LlamaIndex LLMs that say how to reach a model and not what it answers: no part of a JudgeId."""
 
 PACKING: Final = 1
-"""Raised when texts are packed into a judge's window otherwise than before; part of every JudgeId that asks a model."""
+"""Raised when texts are packed into a judge's window, or kept within markers, otherwise than before; part of every
+JudgeId that asks a model."""
 
 
 def judge_id_of(spec: JudgeSpec) -> JudgeId:

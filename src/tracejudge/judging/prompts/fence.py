@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-_CONTROL: Final = re.compile(r"<(?=\|)|<(?=<<)")
+# Also in the letters and with the invisible characters between them that a model, or a server, reads as the same.
+_LESS: Final = "[<\uff1c\ufe64]"
+_UNSEEN: Final = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]*"
+_CONTROL: Final = re.compile(rf"{_LESS}(?={_UNSEEN}[|\uff5c])|{_LESS}(?=(?:{_UNSEEN}{_LESS}){{2}})")
 _QUOTE: Final = r"[\"'`*]"
 
 
@@ -65,7 +68,10 @@ def _hint(needles: tuple[str, ...], pattern: str, *, starts: tuple[str, ...] = (
 
 
 _HINTS: Final = (
-    _hint(("<<<", "<|", "[inst]", "[/inst]", "<s>", "</s>"), r"<<<|<\|[a-z_]{2,20}\|>|\[/?INST\]|</?s>"),
+    _hint(
+        ("<<<", "<|", "[inst]", "[/inst]", "<s>", "</s>", "\uff1c\uff1c\uff1c", "_of_turn>"),
+        r"<<<|\uff1c{3}|<\|[a-z_]{2,20}\|>|\[/?INST\]|</?s>|<(?:start|end)_of_turn>",
+    ),
     _hint(
         ("ignore", "disregard", "forget", "override"),
         r"\W+(?:\w+\W+){0,3}(?:instructions?|rules?|prompts?|guidelines?|directions?|above)\b",
