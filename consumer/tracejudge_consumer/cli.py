@@ -55,6 +55,8 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "ledger": ("Look", "Account for every trace, per judge."),
     "alerts": ("Look", "Past alert events, and the state of every series."),
     "judges": ("Change", "List judges, show what they ask, try them, measure their noise."),
+    "dead-letters": ("Change", "Records nobody could read: look, send again, give up."),
+    "retry": ("Change", "Judge again what a judge failed to judge."),
     "replay": ("Change", "Judge stored traces again, under another judge."),
     "release": ("Change", "Is a new release no worse than the old one?"),
     "compare": ("Change", "Compare two judges or runs on the same traces."),
@@ -70,7 +72,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"tracejudge_consumer.commands.{name}")
+        module = importlib.import_module(f"tracejudge_consumer.commands.{name.replace('-', '_')}")
         command = getattr(module, "command")  # noqa: B009 - mypy knows no attribute of a module found at run time
         if not isinstance(command, click.Command):
             raise TypeError(f"tracejudge_consumer.commands.{name}.command is not a click command")

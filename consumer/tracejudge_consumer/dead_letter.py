@@ -2,7 +2,8 @@
 
 A dead letter is a final answer to one bad record. A stream of them is not: it means that a producer or this consumer
 was deployed wrong, and going on would drain the topic into the dead letters. `DeadLetterGuard` looks at the share among
-the last records and stops loudly; the batch that went over the limit is not committed.
+the last records, those of earlier processes included, and stops loudly; the batch that went over the limit is not
+committed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class TooManyDeadLetters(CheckFailed):
         super().__init__(
             f"{dead} of the last {of} records cannot be read ({listed}); for example {example.source} partition "
             f"{example.partition} offset {example.offset}: {example.detail}. Stopped, and these offsets are not "
-            "committed: correct the producer or upgrade this consumer and start it again, or raise max_dead_share"
+            "committed: correct the producer or upgrade this consumer and start it again. What is there counts for a "
+            "day, until `tracejudge dead-letters replay` or `drop` says what becomes of it, or max_dead_share is raised"
         )
         self.dead = dead
         self.of = of
@@ -36,8 +38,7 @@ class TooManyDeadLetters(CheckFailed):
 class DeadLetterLimit:
     """When dead letters stop the consumer: `max_share` of the last `window_records`, and at least `min_dead` of them.
 
-    `max_share` 1.0 never stops it. The count starts anew with the process, so a supervisor that restarts it over and
-    over lets at most `min_dead` through each time.
+    `max_share` 1.0 never stops it.
     """
 
     max_share: float = 0.5
@@ -60,9 +61,23 @@ class DeadLetterGuard:
         self._read = 0
         self._reasons: Counter[str] = Counter()
 
+    def remember(self, shares: Sequence[tuple[int, int]]) -> None:
+        """What was read before this process began, in the order of time: (records read, dead letters among them).
+
+        Raises nothing: a limit that was reached by others stops this process at its own first dead letter. So a
+        supervisor that restarts it over and over drains no topic.
+        """
+        for read, dead in shares:
+            self._add(read, Counter({"before this start": dead}))
+
     def note(self, *, read: int, dead: Sequence[DeadLetter]) -> None:
         """`read` records were looked at, of which `dead` could not be read. Raises TooManyDeadLetters."""
-        reasons = Counter(letter.reason for letter in dead)
+        self._add(read, Counter(letter.reason for letter in dead))
+        count = self._reasons.total()
+        if dead and count >= self._limit.min_dead and count > self._limit.max_share * self._read:
+            raise TooManyDeadLetters(dead=count, of=self._read, reasons=self._reasons, example=dead[-1])
+
+    def _add(self, read: int, reasons: Counter[str]) -> None:
         self._batches.append((read, reasons))
         self._read += read
         self._reasons += reasons
@@ -71,9 +86,6 @@ class DeadLetterGuard:
             old_read, old_reasons = self._batches.popleft()
             self._read -= old_read
             self._reasons -= old_reasons
-        count = self._reasons.total()
-        if dead and count >= self._limit.min_dead and count > self._limit.max_share * self._read:
-            raise TooManyDeadLetters(dead=count, of=self._read, reasons=self._reasons, example=dead[-1])
 
 
 def dead_letter(record: RawRecord, error: RecordError, *, at: datetime) -> DeadLetter:

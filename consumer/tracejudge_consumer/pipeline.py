@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tracejudge.clock import Clock, SystemClock
@@ -62,9 +62,11 @@ class Pipeline:
         progress: Callable[[PipelineReport], None] = _nothing,
         upkeep: MakeUpkeep | None = None,
         form: RecordForm | None = None,
+        read_before: Sequence[tuple[int, int]] = (),
     ) -> None:
         """`progress` is called with the report so far after each batch, on the intake thread; `upkeep` makes the work
-        that is done beside the queue; `form` says how records are read."""
+        that is done beside the queue; `form` says how records are read; `read_before` is what DeadLetterGuard.remember
+        takes."""
         self._intake = intake
         self._store = store
         self._panel = panel
@@ -72,6 +74,7 @@ class Pipeline:
         self._clock = clock or SystemClock()
         self._limits = limits or PipelineLimits()
         self._guard = DeadLetterGuard(dead_letter_limit or DeadLetterLimit())
+        self._guard.remember(read_before)
         self._metrics = metrics or Metrics()
         self._health = health or Health(self._clock)
         self._checkpoint = checkpoint

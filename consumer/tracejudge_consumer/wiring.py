@@ -6,7 +6,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Collection
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -219,8 +219,9 @@ def build_pipeline(
     consumer = settings.consumer
     clock = SystemClock()
     panel = Panel(settings.judges, clock=clock, spend=store.calls, patience_s=consumer.judge_patience_s)
+    intake = build_intake(settings)
     return Pipeline(
-        intake=build_intake(settings),
+        intake=intake,
         store=store,
         panel=panel,
         policy=sampling_policy(settings),
@@ -235,6 +236,7 @@ def build_pipeline(
             past_patience=consumer.past_patience,
         ),
         dead_letter_limit=DeadLetterLimit(max_share=consumer.max_dead_share),
+        read_before=store.dead_letters.shares(intake.source, clock.now() - timedelta(days=1)),
         metrics=metrics,
         health=health,
         progress=progress or (lambda _: None),

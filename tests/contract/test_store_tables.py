@@ -16,6 +16,7 @@ from tracejudge.scores import DeadLetter, JudgeId, Label, TraceKey
 from tracejudge.store import (
     AlertSnapshot,
     Cursor,
+    DeadLetterFilter,
     Lease,
     OutboxItem,
     RegisteredJudge,
@@ -57,6 +58,43 @@ def test_a_dead_letter_is_kept_whole_and_once(contract_store: Store) -> None:
     assert contract_store.dead_letters.counts() == {"not_json": 1, "not_utf8": 2}
     assert contract_store.dead_letters.counts(until=START) == {}
     assert len(contract_store.dead_letters.all(since=START, until=START + SECOND)) == 2
+
+
+def test_what_was_done_about_a_dead_letter_stands_however_often_its_record_comes(contract_store: Store) -> None:
+    letter = DeadLetter(
+        source="kafka:traces", partition=3, offset=17, key=b"k", value=b"{", headers=(("h", b"1"),),
+        reason="not_json", detail="no", at=START,
+    )  # fmt: skip
+    letters = contract_store.dead_letters
+    letters.insert([letter, replace(letter, offset=18)])
+    first, second = sorted(letters.find(DeadLetterFilter()), key=lambda row: row.letter.offset)
+    letters.mark([first], "replayed", at=START + SECOND)
+    letters.mark([second], "dropped", at=START + SECOND)
+    letters.insert([letter, replace(letter, offset=18)])
+    assert letters.find(DeadLetterFilter()) == []
+    (replayed,) = letters.find(DeadLetterFilter(state="replayed", source="kafka:traces"))
+    assert (replayed.letter, replayed.marked_at) == (letter, START + SECOND)
+    (dropped,) = letters.find(DeadLetterFilter(state=None, letter_ids=(second.letter_id,)))
+    assert dropped.letter == replace(letter, offset=18, key=None, value=b"", headers=())
+    assert (dropped.state, dropped.value_hash) == ("dropped", first.value_hash)
+    assert letters.counts() == {"not_json": 2}
+    (count,) = letters.by_partition(START, START + SECOND)
+    assert (count.hour, count.partition, count.count) == (START, 3, 2)
+
+
+def test_the_share_of_dead_letters_is_known_by_the_minute(contract_store: Store) -> None:
+    letter = DeadLetter(
+        source="kafka:t", partition=0, offset=1, key=None, value=b"{", reason="not_json", detail="", at=START
+    )
+    later = START + timedelta(minutes=2)
+    contract_store.dead_letters.insert([letter, replace(letter, offset=2, at=later), replace(letter, source="kafka:u")])
+    contract_store.traces.insert(
+        [StoredTrace(trace=make_trace(n), ingested_at=START if n < 3 else later, source="kafka:t") for n in range(10)]
+    )
+    assert contract_store.dead_letters.shares("kafka:t", START - SECOND) == [(4, 1), (8, 1)]
+    assert contract_store.dead_letters.shares("kafka:t", START + SECOND) == [(8, 1)]
+    contract_store.dead_letters.mark(contract_store.dead_letters.find(DeadLetterFilter()), "dropped", at=later)
+    assert contract_store.dead_letters.shares("kafka:t", START - SECOND) == [(3, 0), (7, 0)]
 
 
 def test_the_latest_label_of_a_source_stands(contract_store: Store) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from tracejudge.scores import LIVE_RUN, Bucket, Decision, JudgeId, Score, TraceKey
+from tracejudge.scores import LIVE_RUN, Bucket, DeadLetter, Decision, JudgeId, Score, TraceKey
 from tracejudge_sdk.trace import Feedback, Trace, TracePart
 
 
@@ -66,6 +66,48 @@ class Inserted:
 
     stored: int
     rejected: tuple[Rejected, ...] = ()
+
+
+DeadLetterState = Literal["open", "replayed", "dropped"]
+"""open: nothing was done about it yet. replayed: sent to the queue again. dropped: given up, its bytes with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDeadLetter:
+    """A dead letter with what was done about it. `value_hash` stands for the bytes that came, also once dropped."""
+
+    letter: DeadLetter
+    value_hash: str
+    state: DeadLetterState = "open"
+    marked_at: datetime | None = None
+
+    @property
+    def letter_id(self) -> str:
+        """`PARTITION.OFFSET.HASH`: short enough to type, and one of a source."""
+        return f"{self.letter.partition}.{self.letter.offset}.{self.value_hash[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadCount:
+    """How many records of one partition could not be read in an hour, by reason."""
+
+    hour: datetime
+    source: str
+    partition: int
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterFilter:
+    """Which dead letters: read in [since, until), and whatever else is not None. `letter_ids` empty: any."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    source: str | None = None
+    reason: str | None = None
+    state: DeadLetterState | None = "open"
+    letter_ids: tuple[str, ...] = ()
 
 
 class Known(NamedTuple):

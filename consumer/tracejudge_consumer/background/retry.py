@@ -1,0 +1,70 @@
+"""Invalid live scores taken up again: the judge is asked once more, and a settled verdict replaces the invalid one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
+
+from tracejudge.scores import LIVE_RUN, JudgeId, Outcome, Score
+from tracejudge.store import ScoreFilter
+from tracejudge_consumer.background.again import Again, AgainReport, total
+from tracejudge_consumer.stages.store_calls import StoreCalls
+
+PAGE: Final = 200
+
+
+class ScoreRows(Protocol):
+    def stream(self, where: ScoreFilter, /) -> Iterator[list[Score]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryFilter:
+    """Which invalid scores; empty `reasons` and `judges` mean any."""
+
+    since: datetime
+    until: datetime | None = None
+    reasons: frozenset[str] = frozenset()
+    judges: frozenset[str] = frozenset()
+    limit: int | None = None
+
+
+def invalid_scores(scores: ScoreRows, where: RetryFilter, ids: Collection[JudgeId]) -> Iterator[Score]:
+    """The invalid live scores of the filter by one of these JudgeIds, by event time, at most `limit` of them."""
+    left = where.limit
+    chosen = ScoreFilter(start=where.since, end=where.until, run_id=LIVE_RUN, outcome=Outcome.INVALID.value)
+    for page in scores.stream(chosen):
+        for score in page:
+            if left == 0:
+                return
+            if where.reasons and score.reason not in where.reasons:
+                continue
+            if (where.judges and score.judge_name not in where.judges) or score.judge_id not in ids:
+                continue
+            if left is not None:
+                left -= 1
+            yield score
+
+
+def counted(scores: Iterator[Score]) -> Counter[tuple[str, str]]:
+    """How many there are of each judge and reason."""
+    return Counter((score.judge_name, score.reason) for score in scores)
+
+
+async def retry(
+    scores: Iterator[Score], again: Again, calls: StoreCalls, *, progress: Callable[[AgainReport], None]
+) -> AgainReport:
+    """Judges them again; stops when a judge answers nobody. `progress` is told after each page."""
+    reports: list[AgainReport] = []
+
+    def next_page() -> list[Score]:
+        return [score for score, _ in zip(scores, range(PAGE), strict=False)]
+
+    while page := await calls(next_page):
+        reports.append(await again.judge(page))
+        progress(total(reports))
+        if reports[-1].gone:
+            break
+    return total(reports) if reports else AgainReport()

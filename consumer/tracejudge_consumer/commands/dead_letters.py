@@ -1,0 +1,273 @@
+"""`tracejudge dead-letters`: records nobody could read, and what to do about them."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from typing import Any, Final, TypeVar
+
+import click
+
+from tracejudge.errors import NotFound, SettingsError
+from tracejudge.store import DeadLetterFilter, DeadLetterState, Store, StoredDeadLetter
+from tracejudge_consumer.bytes_shown import preview
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, harmless, ident, instant, one_line, table, to_json
+from tracejudge_consumer.requeue import requeue
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store, queue_options
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_PAGE: Final = 500  # records sent and marked together: after a kill at most these are sent twice, which changes nothing
+_PREVIEW_BYTES: Final = 4_000
+
+
+@click.group(
+    name="dead-letters",
+    epilog="""\b
+Examples:
+  tracejudge dead-letters list
+  tracejudge dead-letters show 0.1234.9f86d081
+  tracejudge dead-letters replay --reason schema_too_new      after upgrading this consumer
+  tracejudge dead-letters drop 0.1234.9f86d081""",
+)
+def command() -> None:
+    """Look at records nobody could read, send them again, or give them up."""
+
+
+def choice_options(words: _Command) -> _Command:
+    """Which dead letters are meant."""
+    for option in (
+        click.option("--source", default=None, help="Only of this source, such as kafka:TOPIC."),
+        click.option("--reason", default=None, help="Only with this reason, such as not_json."),
+        click.option("--until", type=Moment(), default=None, help="Only those read before.  [default: now]"),
+        click.option("--since", type=Moment(), default=None, help="Only those read from then on.  [default: all]"),
+    ):
+        words = option(words)
+    return words
+
+
+@command.command("list", short_help="The latest, without their contents.")
+@config_option
+@json_option
+@choice_options
+@click.option(
+    "--state",
+    type=click.Choice(["open", "replayed", "dropped", "all"]),
+    default="open",
+    show_default=True,
+    help="What was done about them.",
+)
+@click.option("-n", "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True)
+def list_letters(
+    config: str,
+    as_json: bool,
+    since: datetime | None,
+    until: datetime | None,
+    reason: str | None,
+    source: str | None,
+    state: str,
+    limit: int,
+) -> None:
+    """The latest dead letters, without their contents."""
+    wanted: DeadLetterState | None = None if state == "all" else state  # type: ignore[assignment]  # click chose it
+    where = DeadLetterFilter(since=since, until=until, source=source, reason=reason, state=wanted)
+    with connect_store(load_settings(config)) as store:
+        found = store.dead_letters.find(where, limit=limit)
+    if as_json:
+        click.echo(to_json([_facts(row) for row in found]))
+        return
+    out = console()
+    if not found:
+        out.print(f"no {'' if state == 'all' else state + ' '}dead letters")
+        return
+    columns = [("id", "left"), ("read (UTC)", "left"), ("source", "left"), ("partition", "right"), ("offset", "right")]
+    columns += [("bytes", "right"), ("state", "left"), ("reason", "left")]
+    out.print(
+        table(
+            "Dead letters",
+            columns,
+            [
+                [
+                    row.letter_id,
+                    instant(row.letter.at),
+                    ident(row.letter.source),
+                    str(row.letter.partition),
+                    str(row.letter.offset),
+                    str(len(row.letter.value)),
+                    row.state,
+                    f"{harmless(row.letter.reason)}: {one_line(row.letter.detail, limit=80)}",
+                ]
+                for row in found
+            ],
+        )
+    )
+    if len(found) == limit:
+        out.print(f"the latest {limit}; more with -n")
+
+
+@command.command("show", short_help="One, with its record.")
+@config_option
+@json_option
+@click.option("--raw", is_flag=True, help="Write the record's own bytes to stdout, and nothing else.")
+@click.argument("letter_id")
+def show_letter(config: str, as_json: bool, raw: bool, letter_id: str) -> None:
+    """One dead letter with its record, shown so that no terminal obeys it."""
+    with connect_store(load_settings(config)) as store:
+        found = _named(store, [letter_id], state=None)
+    if raw:
+        sys.stdout.buffer.write(found[0].letter.value)
+        sys.stdout.buffer.flush()
+        return
+    for row in found:
+        if as_json:
+            click.echo(to_json({**_facts(row), "value_base64": b64encode(row.letter.value).decode()}))
+        else:
+            _print(row)
+
+
+@command.command("replay", short_help="Send the original bytes to the queue again.")
+@config_option
+@json_option
+@choice_options
+@click.option("--all", "everything", is_flag=True, help="Every open dead letter of the queue.")
+@click.argument("letter_ids", nargs=-1)
+def replay_letters(
+    config: str,
+    as_json: bool,
+    since: datetime | None,
+    until: datetime | None,
+    reason: str | None,
+    source: str | None,
+    everything: bool,
+    letter_ids: tuple[str, ...],
+) -> int:
+    """Send the original bytes to the queue again, and mark them as replayed.
+
+    A record that still cannot be read becomes a new dead letter. Sending twice changes nothing.
+    """
+    where = DeadLetterFilter(since=since, until=until, source=source, reason=reason, letter_ids=letter_ids)
+    _require_choice(where, everything=everything)
+    settings = load_settings(config)
+    sent = elsewhere = 0
+    with (
+        connect_store(settings) as store,
+        requeue(settings.queue, options=queue_options(settings)) as (ours, send),
+    ):
+        _check_ids(store, where)
+        found = _all(store, where)
+        mine = [row for row in found if row.letter.source == ours]
+        elsewhere = len(found) - len(mine)
+        for first in range(0, len(mine), _PAGE):
+            page = mine[first : first + _PAGE]
+            send([row.letter for row in page])
+            store.dead_letters.mark(page, "replayed", at=datetime.now(timezone.utc))
+            sent += len(page)
+    if as_json:
+        click.echo(to_json({"replayed": sent, "of_another_source": elsewhere}))
+    else:
+        click.echo(f"{sent} records sent to {ours} again")
+        if elsewhere:
+            click.echo(
+                f"{elsewhere} passed over: they came from another source than {ours} (rows the store refused, files "
+                "and other queues cannot be sent there)"
+            )
+    return EXIT_FAILED if elsewhere and not sent else EXIT_DONE
+
+
+@command.command("drop", short_help="Give them up.")
+@config_option
+@json_option
+@choice_options
+@click.option("--all", "everything", is_flag=True, help="Every open dead letter.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.argument("letter_ids", nargs=-1)
+def drop_letters(
+    config: str,
+    as_json: bool,
+    since: datetime | None,
+    until: datetime | None,
+    reason: str | None,
+    source: str | None,
+    everything: bool,
+    yes: bool,
+    letter_ids: tuple[str, ...],
+) -> None:
+    """Give dead letters up: their bytes are forgotten, that they were there is not."""
+    where = DeadLetterFilter(since=since, until=until, source=source, reason=reason, letter_ids=letter_ids)
+    _require_choice(where, everything=everything)
+    with connect_store(load_settings(config)) as store:
+        _check_ids(store, where)
+        found = _all(store, where)
+        if found and not yes:
+            click.confirm(f"drop {len(found)} dead letters? Their records cannot be had back", abort=True, err=True)
+        for first in range(0, len(found), _PAGE):
+            store.dead_letters.mark(found[first : first + _PAGE], "dropped", at=datetime.now(timezone.utc))
+    click.echo(to_json({"dropped": len(found)}) if as_json else f"{len(found)} dead letters dropped")
+
+
+def _require_choice(where: DeadLetterFilter, *, everything: bool) -> None:
+    chosen = where.letter_ids or where.since or where.until or where.source or where.reason
+    if not chosen and not everything:
+        raise click.UsageError("name dead letters by their ids, choose by --reason, --since ..., or say --all")
+
+
+def _check_ids(store: Store, where: DeadLetterFilter) -> None:
+    if where.letter_ids:
+        _named(store, where.letter_ids, state=where.state)
+
+
+def _named(store: Store, letter_ids: Sequence[str], *, state: DeadLetterState | None) -> list[StoredDeadLetter]:
+    try:
+        found = store.dead_letters.find(DeadLetterFilter(letter_ids=tuple(letter_ids), state=state))
+    except ValueError as error:
+        raise SettingsError([str(error)]) from error
+    missing = [name for name in letter_ids if name not in {row.letter_id for row in found}]
+    if missing:
+        what = "dead letter" if state is None else f"{state} dead letter"
+        raise NotFound(f"no {what} {', '.join(missing)}; `tracejudge dead-letters list --state all` shows their ids")
+    return found
+
+
+def _all(store: Store, where: DeadLetterFilter) -> list[StoredDeadLetter]:
+    # With the oldest last: they are sent in the order in which they came.
+    found = store.dead_letters.find(where, limit=1_000_000)
+    return sorted(found, key=lambda row: (row.letter.source, row.letter.partition, row.letter.offset))
+
+
+def _facts(row: StoredDeadLetter) -> dict[str, object]:
+    letter = row.letter
+    return {
+        "id": row.letter_id,
+        "at": letter.at,
+        "source": letter.source,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "bytes": len(letter.value),
+        "key_base64": None if letter.key is None else b64encode(letter.key).decode(),
+        "headers": [[name, b64encode(value).decode()] for name, value in letter.headers],
+        "state": row.state,
+        "marked_at": row.marked_at,
+    }
+
+
+def _print(row: StoredDeadLetter) -> None:
+    letter, out = row.letter, console()
+    out.print(f"{row.letter_id}  {ident(letter.source)} partition {letter.partition} offset {letter.offset}")
+    out.print(f"read       {instant(letter.at)} UTC")
+    out.print(f"reason     {harmless(letter.reason)}: {one_line(letter.detail, limit=2_000)}")
+    out.print(f"state      {row.state}" + (f" at {instant(row.marked_at)} UTC" if row.marked_at else ""))
+    if letter.key is not None:
+        out.print(f"key        {preview(letter.key, limit=200)}")
+    for name, value in letter.headers:
+        out.print(f"header     {ident(name)} = {preview(value, limit=200)}")
+    out.print(f"record     {len(letter.value)} bytes" + (", dropped" if row.state == "dropped" else ""))
+    out.print(preview(letter.value, limit=_PREVIEW_BYTES), soft_wrap=True)
+    if len(letter.value) > _PREVIEW_BYTES:
+        out.print(f"... the first {_PREVIEW_BYTES} of {len(letter.value)} bytes; --raw writes all of them")

@@ -1,0 +1,50 @@
+"""The composition root of what judges stored traces again: the stages of the pipeline without a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tracejudge.clock import SystemClock
+from tracejudge.judging import Panel
+from tracejudge.store import Store
+from tracejudge_consumer.background.again import Again
+from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
+from tracejudge_consumer.health import Health
+from tracejudge_consumer.limits import PipelineLimits
+from tracejudge_consumer.metrics import Metrics
+from tracejudge_consumer.settings import Settings
+from tracejudge_consumer.stages.build import Around, Stages, build_stages
+from tracejudge_consumer.wiring import sampling_policy
+from tracejudge_consumer.worker import Worker
+
+
+@contextmanager
+def running_again(settings: Settings, store: Store) -> Iterator[tuple[Again, Stages, Worker]]:
+    """What judges stored traces again with the judges of the settings, on a worker of its own."""
+
+    clock, limits = SystemClock(), PipelineLimits()
+    panel = Panel(settings.judges, clock=clock, spend=store.calls)
+    worker = Worker(threads=limits.store_threads)
+    try:
+        stages = build_stages(
+            Around(
+                store=store,
+                judges=panel,
+                policy=sampling_policy(settings),
+                guard=DeadLetterGuard(DeadLetterLimit()),
+                limits=limits,
+                clock=clock,
+                health=Health(clock),
+                metrics=Metrics(),
+                checkpoint=lambda _stage: None,
+                pool=worker.pool,
+            )
+        )
+        again = Again(
+            store=store, judges=panel, judging=stages.judging, turns=stages.turns, calls=stages.calls, clock=clock
+        )
+        yield again, stages, worker
+        worker.submit(panel.close()).result()
+    finally:
+        worker.close()
