@@ -11,6 +11,7 @@ from tracejudge_sdk._version import __version__
 from tracejudge_sdk.client import TraceClient
 from tracejudge_sdk.config import ClientSettings
 from tracejudge_sdk.default_client import default_client, set_default_client
+from tracejudge_sdk.delivery import SendPolicy
 from tracejudge_sdk.errors import (
     ConfigError,
     LeaseLost,
@@ -26,7 +27,6 @@ from tracejudge_sdk.observe import observe
 from tracejudge_sdk.outbox import ClientStats
 from tracejudge_sdk.recording import TraceRecording, current_trace
 from tracejudge_sdk.sampling import keep
-from tracejudge_sdk.sender import SendPolicy
 from tracejudge_sdk.trace import Feedback, Record, SourceNode, Trace, TracePart, Turn
 from tracejudge_sdk.transports import Transport, parse_queue_url, transport_for
 

@@ -6,41 +6,43 @@ It never waits and never raises. A thread of its own, started by the first trace
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, cast, overload
 
-from tracejudge_sdk import codec, forks
+from tracejudge_sdk import codec, endings, forks
 from tracejudge_sdk.building import to_feedback, to_trace
 from tracejudge_sdk.capture import Snapshot, capture
-from tracejudge_sdk.config import DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_RECORDS, ClientSettings, settings_from_env
+from tracejudge_sdk.config import (
+    DEFAULT_QUEUE_BYTES,
+    DEFAULT_QUEUE_RECORDS,
+    DEFAULT_SPOOL_BYTES,
+    ClientSettings,
+    settings_from_env,
+)
+from tracejudge_sdk.delivery import SendPolicy
 from tracejudge_sdk.errors import ConfigError
 from tracejudge_sdk.fields import wire_id
 from tracejudge_sdk.head import HeadSampling, TagRules
 from tracejudge_sdk.ids import new_trace_id
 from tracejudge_sdk.observe import Function, observe
-from tracejudge_sdk.outbox import ClientStats, Outbox, Pending
+from tracejudge_sdk.outbox import ClientStats, Pending
+from tracejudge_sdk.pipeline import Pipeline
 from tracejudge_sdk.recording import TraceRecording
 from tracejudge_sdk.redact import Hook
-from tracejudge_sdk.sender import Encoded, Sender, SendPolicy
+from tracejudge_sdk.sender import Encoded
 from tracejudge_sdk.steps import RecordStep, run_steps
 from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, Record, Trace
-from tracejudge_sdk.transports import Transport, transport_for
+from tracejudge_sdk.transports import Transport
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tracejudge_sdk.fields import TraceFields
-
-_STOP_GRACE_S: Final = 0.3
-"""Above the limit of close(): for the sending thread to notice, and for the transport to let go."""
-
 
 _POSITIONAL: Final = ("query", "response", "source_nodes")
 
@@ -71,6 +73,11 @@ class TraceClient:
         allow_fields: Collection[str] | None = None,
         capture_text: bool = True,
         hash_key: str | None = None,
+        spool: str | os.PathLike[str] | None = None,
+        spool_max_bytes: int = DEFAULT_SPOOL_BYTES,
+        handle_sigterm: bool = False,
+        on_stats: Callable[[ClientStats], object] | None = None,
+        stats_interval_s: float = 60.0,
         transport: Transport | None = None,
         policy: SendPolicy | None = None,
     ) -> None:
@@ -91,6 +98,11 @@ class TraceClient:
             allow_fields=allow_fields,
             capture_text=capture_text,
             hash_key=hash_key,
+            spool=spool,
+            spool_max_bytes=spool_max_bytes,
+            handle_sigterm=handle_sigterm,
+            on_stats=on_stats,
+            stats_interval_s=stats_interval_s,
         )
         if self.settings.enabled and queue is None and transport is None:
             raise ConfigError("queue: is missing: give a queue URL such as sqlite:///queue.db")
@@ -107,10 +119,10 @@ class TraceClient:
         """What happens to each record before it is encoded; set before the first trace."""
         self._close_lock = threading.RLock()
         self._closed_clean: bool | None = None
-        self._finalizer_pid: int | None = None
-        self._reset()
-        _CLIENTS.add(self)
-        atexit.register(_close_at_exit, weakref.ref(self))
+        self._begin()
+        endings.register(self)
+        if handle_sigterm:
+            endings.register_sigterm(self)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> TraceClient:
@@ -151,7 +163,7 @@ class TraceClient:
                     return trace.trace_id
                 trace = trace.model_copy(update={"head_probability": probability})
             if self._outbox.put(Pending(trace, _size_of(trace))):
-                self._wake_sender()
+                self._wake()
         except Exception:  # noqa: BLE001 - the service's request goes on whatever is wrong here
             self._outbox.lost("internal_error")
         return str(getattr(trace, "trace_id", ""))
@@ -181,7 +193,7 @@ class TraceClient:
                 defaults=self._defaults,
             )
             if self._outbox.put(Pending(record, 1000 + sys.getsizeof(record.comment))):
-                self._wake_sender()
+                self._wake()
         except Exception:  # noqa: BLE001 - the service's request goes on whatever it handed in
             self._outbox.lost("invalid")
         return given_id
@@ -205,32 +217,17 @@ class TraceClient:
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Waits until everything logged so far is sent (or dropped); False when `timeout_s` seconds were not enough."""
-        if self._outbox.stats().queued:
-            self._start_sender()
-            if not self._sender.alive:
-                # It has ended with all of it sent, or nobody will send it however long we wait.
-                return self._outbox.flush(0.0)
-        return self._outbox.flush(timeout_s)
+        return self._pipeline.flush(timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> bool:
         """Sends what waits, for at most `timeout_s` seconds, and stops; False when something was left, and counted.
 
         What is logged later is dropped and counted as closed. May be called twice, from any thread.
         """
-        deadline = time.monotonic() + timeout_s
         with self._close_lock:
-            if self._closed_clean is not None:
-                return self._closed_clean
-            self._outbox.refuse("closed")
-            sent_all = self.flush(max(0.0, deadline - time.monotonic()))
-            if sent_all:
-                self._sender.join(_STOP_GRACE_S)
-            else:
-                self._outbox.abandon()
-            self._sender.close_transport(max(0.0, deadline - time.monotonic()))
-            self._sender.join(_STOP_GRACE_S)
-            self._closed_clean = sent_all
-            return sent_all
+            if self._closed_clean is None:
+                self._closed_clean = self._pipeline.close(timeout_s)
+            return self._closed_clean
 
     def stats(self) -> ClientStats:
         """What became of everything logged so far."""
@@ -258,42 +255,18 @@ class TraceClient:
                     return trace_id
                 probability = decided
             if self._outbox.put(capture(fields, trace_id, time_ms, probability)):
-                self._wake_sender()
+                self._wake()
         except Exception:  # noqa: BLE001 - the service's request goes on whatever is wrong here
             self._outbox.lost("internal_error")
         return trace_id or new_trace_id()
 
-    def _wake_sender(self) -> None:
-        if self._sender.alive:
-            self._outbox.ring()
-        else:
-            self._start_sender()
+    def _wake(self) -> None:
+        if self._pipeline.wake():
+            endings.register_worker(self)
 
-    def _start_sender(self) -> None:
-        try:
-            self._sender.start()
-        except RuntimeError as error:
-            # No thread to be had, or the interpreter is ending. What waits stays; the next trace tries again.
-            self._outbox.fail(f"the sending thread could not be started: {error}")
-            self._outbox.unattended()
-            return
-        _close_with_worker_process(self)
-
-    def _reset(self) -> None:
-        settings = self.settings
-        ring_at = max(1, min(self._policy.batch_records, settings.max_queue_records // 2))
-        self._outbox = Outbox(
-            max_records=settings.max_queue_records, max_bytes=settings.max_queue_bytes, ring_at=ring_at
-        )
-        if not settings.enabled:
-            self._outbox.refuse("disabled")
-        self._sender = Sender(self._outbox, encode=self._encode, transport=self._make_transport, policy=self._policy)
-
-    def _make_transport(self) -> Transport:
-        if self._given_transport is not None:
-            return self._given_transport
-        with forks.GATE:  # it imports a client library
-            return transport_for(self.settings.queue or "", options=self.settings.queue_options)
+    def _begin(self) -> None:
+        self._pipeline = Pipeline(self.settings, self._policy, encode=self._encode, transport=self._given_transport)
+        self._outbox = self._pipeline.outbox
 
     def _encode(self, item: Snapshot | Pending, max_bytes: int) -> Encoded:
         with forks.GATE:  # pydantic's own locks
@@ -308,14 +281,27 @@ class TraceClient:
             lossy=getattr(record, "lossy", False),
         )
 
-    def _after_fork_in_child(self) -> None:
-        # What waited is the parent's to send; its thread, its locks and its connections are not in this process.
-        _NOT_OURS.append((self._sender.forget_transport(), self._sender, self._outbox))
+    # -- what a process's end and forks ask for (`endings.Ending`) -----------------------------------------------------
+
+    def close_at_exit(self) -> None:
+        """Closes within `exit_timeout_s`; the process's end calls it."""
+        self.close(self.settings.exit_timeout_s)
+
+    def flush_before_end(self) -> None:
+        """Flushes within `exit_timeout_s`, for a signal after which the service may go on for a while."""
+        self.flush(self.settings.exit_timeout_s)
+
+    def after_fork_in_child(self) -> None:
+        """Begins anew; a fork calls it. What waited is the parent's to send, by its threads and connections."""
+        _NOT_OURS.extend(self._pipeline.forget())
         self._close_lock = threading.RLock()
-        closed = self._closed_clean is not None
-        self._reset()
-        if closed:
+        self._begin()
+        if self._closed_clean is not None:
             self._outbox.refuse("closed")
+
+
+# Kept from collection in a forked child: closing them would speak on the parent's connections.
+_NOT_OURS: Final[list[object]] = []
 
 
 def _size_of(trace: Trace) -> int:
@@ -323,34 +309,3 @@ def _size_of(trace: Trace) -> int:
     texts += [node.text or "" for node in trace.source_nodes]
     texts += [turn.content for turn in trace.history]
     return 2000 + 600 * len(trace.source_nodes) + sum(map(sys.getsizeof, texts))
-
-
-_CLIENTS: Final[weakref.WeakSet[TraceClient]] = weakref.WeakSet()
-# Kept from collection in a forked child: closing them would speak on the parent's connections.
-_NOT_OURS: Final[list[object]] = []
-
-
-def _after_fork_in_child() -> None:
-    for client in list(_CLIENTS):
-        client._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, where there is no fork
-    os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def _close_at_exit(reference: weakref.ref[TraceClient]) -> None:
-    client = reference()
-    if client is not None:
-        client.close(client.settings.exit_timeout_s)
-
-
-def _close_with_worker_process(client: TraceClient) -> None:
-    """A multiprocessing worker made by fork ends without running atexit handlers: its own finalizers do run."""
-    util: Any = sys.modules.get("multiprocessing.util")
-    process: Any = sys.modules.get("multiprocessing.process")
-    if util is None or process is None or process.parent_process() is None:
-        return
-    if client._finalizer_pid != os.getpid():
-        client._finalizer_pid = os.getpid()
-        util.Finalize(None, _close_at_exit, args=(weakref.ref(client),), exitpriority=100)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from tracejudge_sdk.errors import ConfigError
 from tracejudge_sdk.head import TagRules
@@ -16,9 +19,18 @@ from tracejudge_sdk.redact import Hook
 from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, MAX_NAME_CHARS, MIN_PROBABILITY
 from tracejudge_sdk.transports import parse_queue_url
 
+if TYPE_CHECKING:
+    from tracejudge_sdk.outbox import ClientStats
+
 PREFIX: Final = "TRACEJUDGE_"
 DEFAULT_QUEUE_RECORDS: Final = 10_000
 DEFAULT_QUEUE_BYTES: Final = 32 * 1024 * 1024
+
+MAX_INTERVAL_S: Final = 86_400.0
+FILE_LOCKS: Final = importlib.util.find_spec("fcntl") is not None
+DEFAULT_SPOOL_BYTES: Final = 256 * 1024 * 1024
+LEAST_SPOOL_BYTES: Final = 1_000_000
+"""One record of the largest size has to fit."""
 
 _TRUE: Final = frozenset(("1", "true", "yes", "on"))
 _FALSE: Final = frozenset(("0", "false", "no", "off"))
@@ -56,6 +68,16 @@ class ClientSettings:
     capture_text: bool = True
     hash_key: str | None = field(default=None, repr=False)
 
+    spool: str | os.PathLike[str] | None = None
+    """A folder on a local disk where traces wait that the queue has not taken yet (`spool`); None: in memory only."""
+    spool_max_bytes: int = DEFAULT_SPOOL_BYTES
+    """What all processes together may keep in that folder."""
+    handle_sigterm: bool = False
+    """Whether SIGTERM, where nobody else handles it, first sends what waits, within `exit_timeout_s`."""
+    on_stats: Callable[[ClientStats], object] | None = None
+    """Called with the account every `stats_interval_s` seconds, by a thread of its own, and a last time at the end."""
+    stats_interval_s: float = 60.0
+
     @property
     def privacy(self) -> Privacy:
         """The settings of privacy by themselves."""
@@ -91,6 +113,11 @@ class ClientSettings:
                 faults.append(f"{name}: {value!r} is not a whole number of at least 1")
         if not _is_number(self.exit_timeout_s) or not math.isfinite(self.exit_timeout_s) or self.exit_timeout_s < 0:
             faults.append(f"exit_timeout_s: {self.exit_timeout_s!r} is not a number of seconds >= 0")
+        if not _is_number(self.stats_interval_s) or not 0 < self.stats_interval_s <= MAX_INTERVAL_S:
+            faults.append(f"stats_interval_s: {self.stats_interval_s!r} is not a number of seconds above 0")
+        if self.on_stats is not None and not callable(self.on_stats):
+            faults.append(f"on_stats: {type(self.on_stats).__name__} cannot be called")
+        faults += self._spool_faults()
         if not isinstance(self.queue_options, Mapping):
             faults.append(f"queue_options: {type(self.queue_options).__name__} is not a mapping of names to values")
         if not isinstance(self.always_keep_errors, bool):
@@ -103,13 +130,29 @@ class ClientSettings:
         if faults:
             raise ConfigError("; ".join(faults))
 
+    def _spool_faults(self) -> list[str]:
+        faults: list[str] = []
+        least, limit = LEAST_SPOOL_BYTES, self.spool_max_bytes
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < least:
+            faults.append(f"spool_max_bytes: {limit!r} is not a whole number of at least {least}")
+        if self.spool is None:
+            return faults
+        if not isinstance(self.spool, (str, os.PathLike)) or not os.fspath(self.spool):
+            faults.append(f"spool: {self.spool!r:.80} is not the path of a folder")
+        elif Path(self.spool).exists() and not Path(self.spool).is_dir():
+            faults.append(f"spool: {os.fspath(self.spool)!r} is a file: give a folder, which may be new")
+        elif not FILE_LOCKS:
+            faults.append("spool: needs the file locks of a POSIX system: leave it out here")
+        return faults
+
 
 def settings_from_env(environ: Mapping[str, str], overrides: Mapping[str, Any]) -> ClientSettings:
     """Settings from environment variables; `overrides` win. Raises ConfigError naming every fault.
 
     TRACEJUDGE_QUEUE and TRACEJUDGE_APP are needed; TRACEJUDGE_ENVIRONMENT, TRACEJUDGE_VERSION,
     TRACEJUDGE_HEAD_PROBABILITY, TRACEJUDGE_QUEUE_OPTIONS (a JSON object), TRACEJUDGE_MAX_QUEUE_RECORDS,
-    TRACEJUDGE_MAX_QUEUE_BYTES, TRACEJUDGE_EXIT_TIMEOUT_S, TRACEJUDGE_ENABLED (false: log nothing),
+    TRACEJUDGE_MAX_QUEUE_BYTES, TRACEJUDGE_EXIT_TIMEOUT_S, TRACEJUDGE_SPOOL (a folder), TRACEJUDGE_SPOOL_MAX_BYTES,
+    TRACEJUDGE_HANDLE_SIGTERM, TRACEJUDGE_STATS_INTERVAL_S, TRACEJUDGE_ENABLED (false: log nothing),
     TRACEJUDGE_ALWAYS_KEEP_ERRORS, TRACEJUDGE_ALWAYS_KEEP_TAGS (a JSON object, {"tier": ["paid"]}), TRACEJUDGE_REDACT
     and TRACEJUDGE_ALLOW_FIELDS (names with commas between), TRACEJUDGE_CAPTURE_TEXT and TRACEJUDGE_HASH_KEY are not.
     A variable that is set to nothing counts as not set.
@@ -182,6 +225,10 @@ _READERS: Final[dict[str, tuple[Any, str]]] = {
     "max_queue_records": (int, "a whole number"),
     "max_queue_bytes": (int, "a whole number"),
     "exit_timeout_s": (float, "a number"),
+    "spool": (str, "the path of a folder"),
+    "spool_max_bytes": (int, "a whole number"),
+    "handle_sigterm": (_bool, "true or false"),
+    "stats_interval_s": (float, "a number"),
     "enabled": (_bool, "true or false"),
     "always_keep_errors": (_bool, "true or false"),
     "always_keep_tags": (_object, "a JSON object"),

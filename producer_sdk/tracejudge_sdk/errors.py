@@ -6,6 +6,7 @@ TraceJudgeSdkError
 │   └── RecordTooLarge   it cannot be cut below the record limit
 └── TransportError       a batch could not be handed over
     ├── TransportUnavailable   try again later
+    │   └── SpoolFull          the disk holds as much as it may
     ├── TransportRejected      never accepted as it is
     └── LeaseLost              another reader of the group holds the lease
 """
@@ -60,6 +61,10 @@ class TransportError(TraceJudgeSdkError):
 
 class TransportUnavailable(TransportError):
     """The other side is not there now; the same batch may be sent again later."""
+
+
+class SpoolFull(TransportUnavailable):
+    """The spool on disk holds as much as it may."""
 
 
 class TransportRejected(TransportError):

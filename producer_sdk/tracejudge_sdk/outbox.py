@@ -1,6 +1,6 @@
 """The outbox: what waits to be sent, bounded by number and by bytes, and an account of what became of everything.
 
-    logged = sampled_out + sent + queued + sum of dropped            at every instant
+    logged = sampled_out + sent + queued + spooled + sum of dropped            at every instant
 
 `put` is what the service's own threads call: it takes a lock for a few assignments, never waits, and asks for the
 sending thread only when that one sleeps for good or a batch is full. It may be called again from a signal handler that
@@ -14,7 +14,7 @@ import queue
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, Protocol
@@ -29,6 +29,7 @@ DropReason = Literal[
     "disabled",  # logged while the client is switched off
     "transport_rejected",  # the queue will never take it
     "unsent_at_close",  # close() came to its limit; some of these may have arrived without a confirmation
+    "spool_lost",  # somebody deleted the spool's file while traces waited in it
     "hook_failed",  # a step over the records broke (redaction): nothing of the trace leaves the process
     "internal_error",  # our own fault
 ]
@@ -58,7 +59,12 @@ class ClientStats:
     sampled_out: int
     sent: int
     queued: int
+    """In memory."""
     queued_bytes: int
+    spooled: int
+    """On disk, to be sent by this process, or by the next one when this one ends."""
+    recovered: int
+    """Sent for processes that had ended; these are not among `logged`."""
     dropped: Mapping[str, int]
     truncated: int
     lossy: int
@@ -92,6 +98,7 @@ class Outbox:
         # How many have to wait for `put` to ask for the thread: 1 while nobody looks, no number once it was asked for.
         self._call_from: float = 1
         self._not_accepted = self._sampled_out = self._sent = self._truncated = self._lossy = 0
+        self._spooled = self._recovered = 0
         self._dropped: Counter[str] = Counter()
         self._notes: Counter[str] = Counter()
         self._last_error: str | None = None
@@ -136,16 +143,19 @@ class Outbox:
             self._not_accepted += 1
             self._dropped[reason] += 1
 
-    def flush(self, timeout_s: float) -> bool:
-        """Waits until all that was taken so far is sent or dropped; False when `timeout_s` seconds were not enough."""
+    def flush(self, timeout_s: float, *, give_up: Callable[[], bool] = lambda: False) -> bool:
+        """Waits until all that was taken so far is sent or dropped; False when `timeout_s` seconds were not enough.
+
+        What is on disk is not sent yet. When all of it is there, and `give_up()` says so, it waits no longer.
+        """
         deadline = time.monotonic() + timeout_s
         with self._lock:
             target = self._accepted
             self._flush_up_to = max(self._flush_up_to, target)
             self._bell.put(None)
-            while self._settled < target:
+            while self._settled - self._spooled < target:
                 left = deadline - time.monotonic()
-                if left <= 0:
+                if left <= 0 or (self._settled >= target and give_up()):
                     return False
                 self._settled_something.wait(min(left, _SETTLE_POLL_S))
             return True
@@ -200,7 +210,33 @@ class Outbox:
                 self._dropped[reason] += len(items)
             self._settled_something.notify_all()
 
-    def mark(self, *, truncated: bool, lossy: bool) -> None:
+    def spool(self, items: Sequence[Waiting]) -> None:
+        """Says that the items are on disk now."""
+        with self._lock:
+            if self._abandoned:
+                return  # counted already; they will be sent all the same
+            self._bytes -= sum(item.size_bytes for item in items)
+            self._settled += len(items)
+            self._spooled += len(items)
+
+    def unspool(self, count: int, reason: DropReason | None = None) -> None:
+        """Says that so many traces on disk were sent, or dropped for `reason`."""
+        if count == 0:
+            return
+        with self._lock:
+            self._spooled -= count
+            if reason is None:
+                self._sent += count
+            else:
+                self._dropped[reason] += count
+            self._settled_something.notify_all()
+
+    def recovered(self, count: int) -> None:
+        """Counts traces that were sent for a process that had ended."""
+        with self._lock:
+            self._recovered += count
+
+    def mark(self, *, truncated: int, lossy: int) -> None:
         """Counts records that were cut or coerced."""
         with self._lock:
             self._truncated += truncated
@@ -260,6 +296,8 @@ class Outbox:
                 sent=self._sent,
                 queued=self._accepted - self._settled,
                 queued_bytes=self._bytes,
+                spooled=self._spooled,
+                recovered=self._recovered,
                 dropped=MappingProxyType(dict(self._dropped)),
                 truncated=self._truncated,
                 lossy=self._lossy,

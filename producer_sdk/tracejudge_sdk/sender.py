@@ -1,37 +1,32 @@
-"""The sending thread: takes batches out of the outbox, encodes them, hands them to the transport, tries again.
+"""The sending thread: takes batches out of the outbox, encodes them, and hands them over: to the transport, or to disk.
 
-It is started by the first trace and not by the client, so that a server which forks its workers forks no thread. A
-batch that the queue did not take is sent again after a growing pause, for as long as the process lives; a record that
-the queue will never take is found, dropped and counted, and its neighbours go on.
+It is started by the first trace and not by the client, so that a server which forks its workers forks no thread. Where
+there is a spool, everything goes there first and a thread of its own empties it (`drainer`); a spool that does not take
+a batch (its disk is full or gone) is passed by.
 """
 
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tracejudge_sdk.errors import (
-    RecordError,
-    RecordTooLarge,
-    TraceJudgeSdkError,
-    TransportError,
-    TransportRejected,
-)
+from tracejudge_sdk.delivery import Delivery, Ready, SendPolicy
+from tracejudge_sdk.errors import RecordError, RecordTooLarge, SpoolFull
 from tracejudge_sdk.ids import stock_up
-from tracejudge_sdk.outbox import Outbox, Waiting
+from tracejudge_sdk.outbox import DropReason, Outbox, Waiting
 from tracejudge_sdk.steps import HookFailed
-from tracejudge_sdk.transports import Transport
+
+if TYPE_CHECKING:
+    from tracejudge_sdk.drainer import Drainer
+    from tracejudge_sdk.spool import Spool
 
 logger = logging.getLogger("tracejudge_sdk")
 
 _IDLE_ROUNDS: Final = 20  # empty looks before it sleeps for good: a busy service then never has to wake it
 _SLEEP_S: Final = 60.0
-_UNEXPECTED_LIMIT: Final = 3
 
 
 class Encoded(NamedTuple):
@@ -43,19 +38,12 @@ class Encoded(NamedTuple):
     lossy: bool
 
 
-@dataclass(frozen=True)
-class SendPolicy:
-    """How the sending thread behaves."""
+class _Sending(NamedTuple):
+    """What a record on its way is known by."""
 
-    batch_records: int = 500
-    batch_bytes: int = 4_000_000
-    linger_s: float = 0.1
-    """How long it lets traces gather before it looks again."""
-    first_pause_s: float = 0.2
-    longest_pause_s: float = 5.0
-    """Pauses between tries double from the first to the longest, each cut by a random part of up to a half."""
-    report_interval_s: float = 60.0
-    """At most one warning in the log in this time."""
+    waiting: Waiting
+    truncated: bool
+    lossy: bool
 
 
 class Sender:
@@ -66,16 +54,20 @@ class Sender:
         outbox: Outbox,
         *,
         encode: Callable[[Any, int], Encoded],
-        transport: Callable[[], Transport],
+        delivery: Delivery,
         policy: SendPolicy,
+        spool: Spool | None = None,
+        drainer: Drainer | None = None,
     ) -> None:
+        """`drainer` is told when something was put into `spool`."""
         self._outbox = outbox
         self._encode = encode
-        self._make_transport = transport
+        self._delivery = delivery
+        self._spool = spool
+        self._drainer = drainer
         self._policy = policy
         self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._transport: Transport | None = None
         self.alive = False
         """Whether the thread runs."""
         self._next_report = time.monotonic()
@@ -105,20 +97,6 @@ class Sender:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, timeout_s))
-
-    def close_transport(self, timeout_s: float) -> None:
-        """Closes the transport; from another thread this also ends a send under way."""
-        transport = self._transport
-        if transport is not None:
-            try:
-                transport.close(timeout_s)
-            except Exception as error:  # noqa: BLE001 - at the end there is nobody left who could do better
-                logger.debug("tracejudge: closing the transport failed: %s", type(error).__name__)
-
-    def forget_transport(self) -> Transport | None:
-        """Lets go of the transport without closing it, for a forked child: the sockets are the parent's too."""
-        transport, self._transport = self._transport, None
-        return transport
 
     # -- the thread ------------------------------------------------------------------------------------------------
 
@@ -152,49 +130,34 @@ class Sender:
                     outbox.sleep(_SLEEP_S)
 
     def _deliver(self, batch: list[Waiting]) -> None:
-        """Returns when each of the batch is settled or all was abandoned."""
-        ready: list[tuple[Waiting, Encoded]] | None = None
-        alone = False  # send one record at a time, to find which of them is the trouble
-        pause_s, unexpected = self._policy.first_pause_s, 0
-        while not self._outbox.abandoned:
-            failure: BaseException
-            try:
-                if self._transport is None:
-                    self._transport = self._make_transport()
-                if ready is None:
-                    ready = self._encode_all(batch, self._transport.max_record_bytes)
-                while ready:
-                    now = ready[:1] if alone else ready
-                    self._transport.send([(encoded.key, encoded.data) for _, encoded in now])
-                    self._sent(now)
-                    ready = ready[len(now) :]
-                return
-            except Exception as error:  # noqa: BLE001 - nothing may end this thread; TransportUnavailable is one of many
-                failure = error
-            self._outbox.fail(_words(failure))
-            if ready and isinstance(failure, TransportRejected):
-                if failure.failed is None and not alone and len(ready) > 1:
-                    alone = True
-                else:
-                    ready = self._after_rejection(ready, failure.failed, alone=alone)
-                continue
-            if ready and isinstance(failure, TransportError) and failure.failed is not None and not alone:
-                ready = self._only_failed(ready, failure.failed)
-            elif ready and not isinstance(failure, (TraceJudgeSdkError, OSError)):
-                # Not a failure of the other side as we know them: perhaps a record that breaks the library behind it.
-                unexpected += 1
-                if unexpected % _UNEXPECTED_LIMIT == 0:
-                    if alone or len(ready) == 1:
-                        self._outbox.settle([ready[0][0]], "internal_error")
-                        ready = ready[1:]
-                    alone = True
-                    continue
-            self._report(failing=True)
-            self._outbox.pause(pause_s * (1.0 - random.random() / 2))  # noqa: S311 - spreads retries, hides nothing
-            pause_s = min(pause_s * 2, self._policy.longest_pause_s)
+        """Returns when each of the batch is settled, or on disk, or all was abandoned."""
+        if self._spool is not None:
+            self._put_on_disk(self._spool, self._encode_all(batch, self._delivery.record_limit()))
+        elif (limit := self._delivery.connect(self)) is not None:
+            self._delivery.deliver(self._encode_all(batch, limit), self)
 
-    def _encode_all(self, batch: Sequence[Waiting], max_bytes: int) -> list[tuple[Waiting, Encoded]]:
-        ready: list[tuple[Waiting, Encoded]] = []
+    def _put_on_disk(self, spool: Spool, ready: list[Ready]) -> None:
+        while ready and not self.over:
+            try:
+                spool.append(ready, on_disk=self._on_disk)
+            except SpoolFull as error:
+                self.failed(str(error))
+            except Exception as error:  # noqa: BLE001 - whatever a disk may say
+                self.failed(f"{type(error).__name__}: {error}"[:500])
+                ready = self._delivery.deliver(ready, self, once=True)
+            else:
+                if self._drainer is not None:
+                    self._drainer.more()
+                return
+            if ready:
+                self.pause(self._policy.first_pause_s)
+
+    def _on_disk(self, ready: Sequence[Ready]) -> None:
+        self._mark(ready)
+        self._outbox.spool([record.item.waiting for record in ready])
+
+    def _encode_all(self, batch: Sequence[Waiting], max_bytes: int) -> list[Ready]:
+        ready: list[Ready] = []
         for item in batch:
             try:
                 encoded = self._encode(item, max_bytes)
@@ -212,31 +175,37 @@ class Sender:
                 self._outbox.fail(f"a record could not be encoded: {type(error).__name__}")
                 self._outbox.settle([item], "internal_error")
             else:
-                ready.append((item, encoded))
+                sending = _Sending(item, truncated=encoded.truncated, lossy=encoded.lossy)
+                ready.append(Ready(sending, encoded.key, encoded.data))
         return ready
 
-    def _after_rejection(
-        self, ready: list[tuple[Waiting, Encoded]], failed: Sequence[int] | None, *, alone: bool
-    ) -> list[tuple[Waiting, Encoded]]:
-        tried = 1 if alone else len(ready)
-        refused = set(range(tried)) if failed is None else set(failed)
-        self._outbox.settle([ready[i][0] for i in range(tried) if i in refused], "transport_rejected")
-        self._sent([ready[i] for i in range(tried) if i not in refused])
-        return ready[tried:]
+    # -- what the delivery tells and asks (`delivery.Account`) -----------------------------------------------------
 
-    def _only_failed(
-        self, ready: list[tuple[Waiting, Encoded]], failed: Sequence[int]
-    ) -> list[tuple[Waiting, Encoded]]:
-        left = set(failed)
-        arrived = [pair for position, pair in enumerate(ready) if position not in left]
-        self._sent(arrived)
-        return [pair for position, pair in enumerate(ready) if position in left]
+    @property
+    def over(self) -> bool:
+        return self._outbox.abandoned
 
-    def _sent(self, pairs: Sequence[tuple[Waiting, Encoded]]) -> None:
-        for _, encoded in pairs:
-            if encoded.truncated or encoded.lossy:
-                self._outbox.mark(truncated=encoded.truncated, lossy=encoded.lossy)
-        self._outbox.settle([item for item, _ in pairs])
+    def arrived(self, records: Sequence[Ready]) -> None:
+        self._mark(records)
+        self._outbox.settle([record.item.waiting for record in records])
+
+    def refused(self, records: Sequence[Ready], reason: DropReason) -> None:
+        self._outbox.settle([record.item.waiting for record in records], reason)
+
+    def failed(self, words: str) -> None:
+        self._outbox.fail(words)
+        self._report(failing=True)
+
+    def pause(self, timeout_s: float) -> None:
+        self._outbox.pause(timeout_s)
+
+    # -- the account -----------------------------------------------------------------------------------------------
+
+    def _mark(self, records: Sequence[Ready]) -> None:
+        truncated = sum(record.item.truncated for record in records)
+        lossy = sum(record.item.lossy for record in records)
+        if truncated or lossy:
+            self._outbox.mark(truncated=truncated, lossy=lossy)
 
     def _report(self, *, failing: bool = False) -> None:
         now = time.monotonic()
@@ -247,14 +216,11 @@ class Sender:
             return
         self._next_report = now + self._policy.report_interval_s
         logger.warning(
-            "tracejudge: %d traces dropped so far (%s), %d queued; last error: %s",
+            "tracejudge: %d traces dropped so far (%s), %d queued, %d spooled; last error: %s",
             stats.dropped_total,
             ", ".join(f"{reason} {count}" for reason, count in sorted(stats.dropped.items())) or "none",
             stats.queued,
+            stats.spooled,
             stats.last_error,
         )
         self._reported = stats.dropped_total
-
-
-def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:500]

@@ -19,7 +19,7 @@ class OutboxMachine(RuleBasedStateMachine):
         self.outbox = Outbox(max_records=6, max_bytes=60, ring_at=3)
         self.waiting: deque[int] = deque()
         self.on_their_way: list[Waiting] = []
-        self.sent = self.dropped = self.logged = 0
+        self.sent = self.dropped = self.logged = self.spooled = 0
         self.refusing = self.abandoned = False
 
     @rule(size=st.integers(1, 70))
@@ -56,6 +56,21 @@ class OutboxMachine(RuleBasedStateMachine):
             self.sent += len(done) if arrived else 0
             self.dropped += 0 if arrived else len(done)
 
+    @rule(count=st.integers(0, 4))
+    def spool(self, count: int) -> None:
+        done, self.on_their_way = self.on_their_way[:count], self.on_their_way[count:]
+        self.outbox.spool(done)
+        if not self.abandoned:
+            self.spooled += len(done)
+
+    @rule(count=st.integers(0, 4), arrived=st.booleans())
+    def unspool(self, count: int, arrived: bool) -> None:
+        count = min(count, self.spooled)
+        self.outbox.unspool(count, None if arrived else "transport_rejected")
+        self.spooled -= count
+        self.sent += count if arrived else 0
+        self.dropped += 0 if arrived else count
+
     @rule()
     def sampled_out(self) -> None:
         self.outbox.sampled_out()
@@ -73,12 +88,16 @@ class OutboxMachine(RuleBasedStateMachine):
     @invariant()
     def every_trace_is_in_one_place(self) -> None:
         stats = self.outbox.stats()
-        assert stats.logged == stats.sampled_out + stats.sent + stats.queued + stats.dropped_total == self.logged
+        places = stats.sampled_out + stats.sent + stats.queued + stats.spooled + stats.dropped_total
+        assert stats.logged == places == self.logged
+        assert stats.spooled == self.spooled
         assert (stats.sent, stats.dropped_total) == (self.sent, self.dropped)
         if not self.abandoned:
             assert stats.queued == len(self.waiting) + len(self.on_their_way) <= 6
             assert stats.queued_bytes <= 60
-        assert self.outbox.flush(0.0) == (stats.queued == 0)
+        assert self.outbox.flush(0.0) == (stats.queued == 0 and stats.spooled == 0)
+        if not stats.queued:
+            assert self.outbox.flush(60.0, give_up=lambda: True) == (stats.spooled == 0)
 
 
 TestOutboxMachine = OutboxMachine.TestCase

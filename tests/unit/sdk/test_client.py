@@ -363,11 +363,11 @@ def test_what_the_queue_could_not_take_is_sent_again() -> None:
 def _three_at_once(transport: FailingTransport) -> TraceClient:
     """Logs a, b and c so that one send holds all of them."""
     client = TraceClient(app="shop", transport=transport, policy=QUICK)
-    start = client._start_sender
-    client._start_sender = lambda: None  # type: ignore[method-assign]
+    start = client._wake
+    client._wake = lambda: None  # type: ignore[method-assign]
     for trace_id in "abc":
         client.log(query="q", trace_id=trace_id)
-    client._start_sender = start  # type: ignore[method-assign]
+    client._wake = start  # type: ignore[method-assign]
     return client
 
 

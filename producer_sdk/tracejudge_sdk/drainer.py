@@ -1,0 +1,125 @@
+"""The thread that empties the spool: reads batches from disk, hands them to the transport, deletes what arrived."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from tracejudge_sdk.delivery import Delivery, Ready, SendPolicy
+from tracejudge_sdk.outbox import DropReason, Outbox
+from tracejudge_sdk.spool import Spool
+
+logger = logging.getLogger("tracejudge_sdk")
+
+_LOOK_FOR_OTHERS_S: Final = 10.0
+
+
+class Drainer:
+    """One thread for one spool. What it sends is taken from the outbox's count of spooled traces."""
+
+    def __init__(self, spool: Spool, delivery: Delivery, outbox: Outbox, *, policy: SendPolicy) -> None:
+        self._spool = spool
+        self._delivery = delivery
+        self._outbox = outbox
+        self._policy = policy
+        self._more = threading.Event()
+        self._hurry = threading.Event()
+        self._stopping = False
+        self._start_lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._own = True  # whether the batch under way was logged by this process
+        self.failures = 0
+        """Tries that failed so far."""
+        self.alive = False
+
+    def start(self) -> None:
+        """Starts the thread unless it runs. Raises RuntimeError when the system gives no thread."""
+        if self.alive or self._stopping or not self._start_lock.acquire(blocking=False):
+            return
+        try:
+            thread = threading.Thread(target=self._run, name="tracejudge-sdk-spool", daemon=True)
+            self.alive = True
+            try:
+                thread.start()
+            except BaseException:  # as in Sender.start
+                self.alive = False
+                raise
+            self._thread = thread
+        finally:
+            self._start_lock.release()
+
+    def more(self) -> None:
+        """Something was put into the spool."""
+        self._more.set()
+
+    def hurry(self) -> None:
+        """Somebody waits: a pause between two tries ends."""
+        self._hurry.set()
+        self._more.set()
+
+    def stop(self) -> None:
+        """Ends the thread after the try under way."""
+        self._stopping = True
+        self.hurry()
+
+    def join(self, timeout_s: float) -> None:
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, timeout_s))
+
+    # -- the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        finally:
+            self.alive = False
+
+    def _loop(self) -> None:
+        look_for_others = 0.0
+        while not self._stopping:
+            self._more.clear()
+            try:
+                if time.monotonic() >= look_for_others and not self._spool.adopt():
+                    look_for_others = time.monotonic() + _LOOK_FOR_OTHERS_S
+                batch = self._spool.read(max_records=self._policy.batch_records, max_bytes=self._policy.batch_bytes)
+                if batch is None:
+                    self._outbox.unspool(self._spool.vanished(), "spool_lost")
+                    self._more.wait(_LOOK_FOR_OTHERS_S)
+                    continue
+                self._own = batch.own
+                left = self._delivery.deliver(batch.records, self)
+                self._spool.done(batch, left)
+            except Exception as error:  # noqa: BLE001 - a disk that fails now may work again later
+                self.failed(f"{type(error).__name__}: {error}"[:500])
+                self.pause(self._policy.longest_pause_s)
+
+    # -- what the delivery tells and asks (`delivery.Account`) -----------------------------------------------------
+
+    @property
+    def over(self) -> bool:
+        return self._stopping
+
+    def arrived(self, records: Sequence[Ready]) -> None:
+        if self._own:
+            self._outbox.unspool(len(records))
+        else:
+            self._outbox.recovered(len(records))
+
+    def refused(self, records: Sequence[Ready], reason: DropReason) -> None:
+        if self._own:
+            self._outbox.unspool(len(records), reason)
+        else:
+            self._outbox.note(f"recovered_{reason}", len(records))
+
+    def failed(self, words: str) -> None:
+        self.failures += 1
+        self._outbox.fail(words)
+
+    def pause(self, timeout_s: float) -> None:
+        self._hurry.wait(timeout_s)
+        if not self._stopping:
+            self._hurry.clear()

@@ -1,0 +1,93 @@
+"""How a process ends, and how the client sees to it that what waits is sent: exit, fork, worker processes, SIGTERM."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import weakref
+from types import FrameType
+from typing import Any, Final, Protocol
+
+from tracejudge_sdk.errors import ConfigError
+
+
+class Ending(Protocol):
+    """Something that has to be told of the end, and of being in a forked child."""
+
+    def close_at_exit(self) -> object: ...
+
+    def flush_before_end(self) -> object: ...
+
+    def after_fork_in_child(self) -> None: ...
+
+
+_ALL: Final[weakref.WeakSet[Ending]] = weakref.WeakSet()
+_WITH_WORKER: Final[weakref.WeakKeyDictionary[Ending, int]] = weakref.WeakKeyDictionary()
+_ON_SIGTERM: Final[weakref.WeakSet[Ending]] = weakref.WeakSet()
+_previous: Any = signal.SIG_DFL
+
+
+def register(ending: Ending) -> None:
+    """Tells `ending` of the process's exit and of forks, as long as it lives."""
+    _ALL.add(ending)
+    atexit.register(_close, weakref.ref(ending))
+
+
+def register_worker(ending: Ending) -> None:
+    """A multiprocessing worker made by fork ends without running atexit handlers: its own finalizers do run."""
+    util: Any = sys.modules.get("multiprocessing.util")
+    process: Any = sys.modules.get("multiprocessing.process")
+    if util is None or process is None or process.parent_process() is None:
+        return
+    if _WITH_WORKER.get(ending) != os.getpid():
+        _WITH_WORKER[ending] = os.getpid()
+        util.Finalize(None, _close, args=(weakref.ref(ending),), exitpriority=100)
+
+
+def register_sigterm(ending: Ending) -> None:
+    """Sends what `ending` holds when SIGTERM arrives, then lets the signal do what it did before.
+
+    Where it ended the process at once, `ending` is closed first. A handler of the service's own is called after a
+    flush, because it decides how the process ends and whether it goes on for a while. An ignored signal stays ignored.
+    A server that sets its own handler later replaces this one, and ends by exit, which is told too. Raises ConfigError
+    outside the main thread.
+    """
+    global _previous
+    if threading.current_thread() is not threading.main_thread():
+        raise ConfigError("handle_sigterm: only the main thread can take signals: make the client there")
+    previous = signal.getsignal(signal.SIGTERM)
+    if previous is not _on_sigterm and previous is not signal.SIG_IGN:
+        _previous = previous
+        signal.signal(signal.SIGTERM, _on_sigterm)
+    _ON_SIGTERM.add(ending)
+
+
+def _on_sigterm(number: int, frame: FrameType | None) -> None:
+    if callable(_previous):
+        for ending in list(_ON_SIGTERM):
+            ending.flush_before_end()
+        _previous(number, frame)
+        return
+    for ending in list(_ON_SIGTERM):
+        ending.close_at_exit()
+    # As if we had not been there: the parent sees a process ended by this signal.
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _close(reference: weakref.ref[Ending]) -> None:
+    ending = reference()
+    if ending is not None:
+        ending.close_at_exit()
+
+
+def _after_fork_in_child() -> None:
+    for ending in list(_ALL):
+        ending.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where there is no fork
+    os.register_at_fork(after_in_child=_after_fork_in_child)
