@@ -1,23 +1,27 @@
-"""A file of traces judged here and now: its cost beforehand, what became of each trace, the verdicts as JSON lines."""
+"""A file of traces judged here and now: its cost beforehand, what became of each trace, the verdicts as rows."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
-from tracejudge.clock import SystemClock
+from tracejudge.clock import Clock, SystemClock
 from tracejudge.datasets import BrokenLine, Line
 from tracejudge.judging import Estimate, JudgeSpec, JudgeTask, NothingSpent, Panel, PanelResult, RunCaps, estimate
+from tracejudge.judging.query_engine import QueryEngine, answers
 from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score
 from tracejudge.windows import PassRate, pass_rate
 from tracejudge_consumer.file_form import FileForm
-from tracejudge_consumer.rendering import to_json
+from tracejudge_consumer.score_output import RowsFile, row_of
+from tracejudge_sdk.trace import Trace
 
 _BATCH_TRACES: Final = 100
+_BATCHES_IN_FLIGHT: Final = 4
 _RUN: Final = "score"
 
 
@@ -113,59 +117,121 @@ def _sum(a: Estimate, b: Estimate) -> Estimate:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineChoice:
+    """A user's query engine that is to answer the questions of the file. Times in seconds."""
+
+    path: str  # "package.module:name"
+    engine: QueryEngine
+    concurrency: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileScores:
+    """What came of a file: counts by judge name, and how long the engine took, where one was asked."""
+
+    counts: dict[str, FileCounts]
+    answer_latencies_ms: tuple[float, ...] = ()
+    engine_errors: int = 0
+
+
 async def score_file(
     path: Path,
-    target: Path,
+    out: RowsFile,
     *,
     app: str,
     form: FileForm,
     specs: tuple[JudgeSpec, ...],
     caps: RunCaps,
+    engine: EngineChoice | None = None,
     advance: Callable[[PanelResult, int], None],
-) -> dict[str, FileCounts]:
-    """Judges every trace of the file, writes the verdicts to `target`, and gives the counts by judge name.
+) -> FileScores:
+    """Judges every trace of the file and writes the verdicts to `out`, in the order of the file.
 
-    `advance` is told the result of each batch and its size. Ends early when a judge is gone.
+    A few batches are judged at a time, so that one slow call at the end of one leaves no judge idle. `advance` is told
+    the result of each batch and its size. Ends early when a judge is gone.
     """
+    clock = SystemClock()
     counts = {spec.name: FileCounts(heuristic=spec.heuristic) for spec in specs}
-    panel = Panel(specs, clock=SystemClock(), spend=NothingSpent(), caps=caps)
+    panel = Panel(specs, clock=clock, spend=NothingSpent(), caps=caps)
+    latencies: list[float] = []
+    errors = 0
+    in_flight: list[asyncio.Task[tuple[list[Trace], PanelResult]]] = []
+
+    async def judge(traces: list[Trace]) -> tuple[list[Trace], PanelResult]:
+        return traces, await panel.evaluate(_tasks(traces, frozenset(counts)), run_id=_RUN)
+
+    def take(traces: list[Trace], result: PanelResult) -> None:
+        by_id = {trace.trace_id: trace for trace in traces}
+        items: tuple[Score | LedgerRow, ...] = (*result.scores, *result.ledger)
+        for item in items:
+            counts[item.judge_name].add(item)
+        out.write(
+            [
+                row_of(
+                    item,
+                    by_id[item.trace_id],
+                    heuristic=counts[item.judge_name].heuristic,
+                    with_answer=engine is not None,
+                )
+                for item in items
+            ]
+        )
+        for call in result.calls:
+            counts[call.judge_name].add_cost(call.cost_usd)
+        advance(result, len(traces))
+
     try:
-        with target.open("w", encoding="utf-8") as out:
-            for batch in _batches(path, app, form, frozenset(counts)):
-                result = await panel.evaluate(batch, run_id=_RUN)
-                items: tuple[Score | LedgerRow, ...] = (*result.scores, *result.ledger)
-                for item in items:
-                    counts[item.judge_name].add(item)
-                    _write(out, item, heuristic=counts[item.judge_name].heuristic)
-                for call in result.calls:
-                    counts[call.judge_name].add_cost(call.cost_usd)
-                advance(result, len(batch))
+        async for batch in _batches(_traces(path, app, form), engine, clock):
+            if engine is not None:
+                errors += sum(trace.status == "error" for trace in batch)
+                latencies += [
+                    trace.latency_ms for trace in batch if trace.status == "ok" and trace.latency_ms is not None
+                ]
+            in_flight.append(asyncio.create_task(judge(batch)))
+            if len(in_flight) >= _BATCHES_IN_FLIGHT:
+                traces, result = await in_flight.pop(0)
+                take(traces, result)
                 if result.gone:
                     break
+        while in_flight:
+            take(*await in_flight.pop(0))
     finally:
+        for task in in_flight:
+            task.cancel()
         await panel.close()
-    return counts
+    return FileScores(counts=counts, answer_latencies_ms=tuple(latencies), engine_errors=errors)
 
 
-def _batches(path: Path, app: str, form: FileForm, names: frozenset[str]) -> Iterator[list[JudgeTask]]:
-    traces = (line.trace for line in form.lines(path, app=app) if isinstance(line, Line))
-    while chunk := list(islice(traces, _BATCH_TRACES)):
-        yield [
-            JudgeTask(
-                trace=trace,
-                judge_names=names,
-                inclusion_probability=dict.fromkeys(names, 1.0),
-                event_time=trace.event_time,
-            )
-            for trace in chunk
-        ]
+def _traces(path: Path, app: str, form: FileForm) -> Iterator[Trace]:
+    return (line.trace for line in form.lines(path, app=app) if isinstance(line, Line))
 
 
-def _write(out: TextIO, item: Score | LedgerRow, *, heuristic: bool) -> None:
-    row: dict[str, Any] = {"trace_id": item.trace_id, "judge": item.judge_name, "judge_id": item.judge_id}
-    if isinstance(item, Score):
-        row |= {"outcome": item.outcome, "score": item.score, "reason": item.reason, "feedback": item.feedback}
-        row |= {"heuristic": heuristic, "flags": item.flags, "raw_reply": item.raw_reply}
-    else:
-        row |= {"heuristic": heuristic, "outcome": item.decision, "score": None, "reason": item.reason}
-    out.write(to_json(row) + "\n")
+async def _batches(traces: Iterator[Trace], engine: EngineChoice | None, clock: Clock) -> AsyncIterator[list[Trace]]:
+    if engine is None:
+        while chunk := list(islice(traces, _BATCH_TRACES)):
+            yield chunk
+        return
+    batch: list[Trace] = []
+    answered = answers(engine.engine, traces, concurrency=engine.concurrency, clock=clock, timeout_s=engine.timeout_s)
+    async for trace in answered:
+        batch.append(trace)
+        # Smaller ones: an answer is not to wait for a hundred others before it is judged.
+        if len(batch) >= engine.concurrency:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _tasks(traces: list[Trace], names: frozenset[str]) -> list[JudgeTask]:
+    return [
+        JudgeTask(
+            trace=trace,
+            judge_names=names,
+            inclusion_probability=dict.fromkeys(names, 1.0),
+            event_time=trace.event_time,
+        )
+        for trace in traces
+    ]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Final
+from statistics import median
+from typing import Any, Final
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tracejudge.datasets import BrokenLine
 from tracejudge.errors import NotFound, SettingsError
-from tracejudge.judging import Estimate, JudgeSpec, PanelResult, RunCaps, check_caps
+from tracejudge.judging import Estimate, JudgeSpec, PanelResult, RunCaps, check_caps, estimate
+from tracejudge.judging.query_engine import load_engine
 from tracejudge.scores import Decision
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.file_form import FileForm
-from tracejudge_consumer.file_scores import FileCounts, plan_file, score_file
+from tracejudge_consumer.file_scores import EngineChoice, FileCounts, FileScores, plan_file, score_file
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import (
@@ -29,6 +33,7 @@ from tracejudge_consumer.rendering import (
     table,
     to_json,
 )
+from tracejudge_consumer.score_output import open_rows, write_manifest
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import build_file_form
 
@@ -42,10 +47,13 @@ _SECONDS_PER_CALL: Final = 2.0
 Examples:
   tracejudge score answers.jsonl                       the lexical heuristic: free, no key
   tracejudge score answers.jsonl --judge faithfulness --max-usd 1
-  tracejudge score answers.jsonl.gz --judge my-judge.toml --max-calls 40 --output verdicts.jsonl
+  tracejudge score answers.jsonl.gz --judge my-judge.toml --max-calls 40 --output verdicts.parquet
+  tracejudge score questions.jsonl --engine my_app.rag:build_engine --engine-concurrency 8
 
 One JSON object a line: {"query": "...", "response": "...", "source_nodes": ["passage", ...]}. First it says what
-judging would cost; a judge that calls a model needs a cap, here (--max-usd, --max-calls) or in the settings.""",
+judging would cost; a judge that calls a model needs a cap, here (--max-usd, --max-calls) or in the settings.
+With --engine each query is put to your own LlamaIndex query engine first, and its answer is what is judged.
+Beside the results stands OUTPUT.manifest.json: what was judged, by whom, and what came of it.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option
@@ -54,7 +62,19 @@ judging would cost; a judge that calls a model needs a cap, here (--max-usd, --m
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls in this run.")
 @click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money in this run.")
 @click.option("--app", default="file", show_default=True, help="The app of lines that name none.")
-@click.option("--output", type=click.Path(dir_okay=False), default=None, help="As JSONL.  [default: FILE.scores.jsonl]")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False),
+    default=None,
+    help="JSON lines, or Parquet where it ends in .parquet.  [default: FILE.scores.jsonl]",
+)
+@click.option("--engine", "engine_path", default=None, help="package.module:name of a query engine, or of a maker.")
+@click.option(
+    "--engine-concurrency", type=click.IntRange(1, 1000), default=4, show_default=True, help="Its queries at a time."
+)
+@click.option(
+    "--engine-timeout", type=click.FloatRange(0.1), default=120.0, show_default=True, help="Of one query, seconds."
+)
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
 def command(
     file: str,
@@ -65,6 +85,9 @@ def command(
     max_usd: float | None,
     app: str,
     output: str | None,
+    engine_path: str | None,
+    engine_concurrency: int,
+    engine_timeout: float,
     dry_run: bool,
 ) -> int:
     """Judge a file of traces: no queue, no store."""
@@ -74,6 +97,9 @@ def command(
     # Judging without settings is a first step; with them, the file may be in the form that they describe.
     form = build_file_form(load_settings(config, require_caps=False)) if Path(config).exists() else FileForm()
     plan, traces = plan_file(path, app, specs, broken, form=form)
+    if engine_path is not None:
+        # What the engine will answer is not known yet.
+        plan = estimate(specs, traces_per_day=traces)
     require_prices(specs, max_usd)
     if not as_json:
         _tell_plan(plan, traces, specs)
@@ -91,21 +117,43 @@ def command(
     target = Path(output) if output else path.with_name(path.name.removesuffix(".gz") + ".scores.jsonl")
     if target.exists() and target.samefile(path):
         raise click.BadParameter("is the input itself; name another file", param_hint="--output")
+    engine = _engine(engine_path, engine_concurrency, engine_timeout)
     try:
-        target.open("w", encoding="utf-8").close()
+        out = open_rows(target)
     except OSError as error:
         raise click.BadParameter(f"{target}: {error.strerror}", param_hint="--output") from error
     caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
-    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress_bar(*columns, hidden=as_json) as progress:
-        task = progress.add_task("judging", total=traces)
+    columns = (
+        TextColumn("judging"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[cost]}"),
+    )
+    started_at = datetime.now(timezone.utc)
+    with out, progress_bar(*columns, TextColumn("{task.fields[cost]}"), hidden=as_json) as progress:
+        task = progress.add_task("judging", total=traces, cost="")
+        spent = [0.0]
 
         def advance(result: PanelResult, judged: int) -> None:
-            progress.advance(task, judged)
+            spent[0] += sum(call.cost_usd or 0.0 for call in result.calls)
+            progress.update(task, advance=judged, cost=money(spent[0]) if spent[0] else "")
             for error in result.gone:
                 click.echo(f"error: {error}", err=True)
 
-        counts = asyncio.run(score_file(path, target, app=app, form=form, specs=specs, caps=caps, advance=advance))
+        done = asyncio.run(
+            score_file(path, out, app=app, form=form, specs=specs, caps=caps, engine=engine, advance=advance)
+        )
+    counts = done.counts
+    facts = {
+        "traces": traces,
+        "broken": len(broken),
+        "started_at": started_at,
+        "finished_at": datetime.now(timezone.utc),
+        "results": {name: item.as_dict(traces) for name, item in counts.items()},
+    }
+    asked = None if engine is None else _engine_facts(engine, done)
+    manifest = write_manifest(target, source=path, specs=specs, caps=caps, engine=asked, facts=facts)
     # Every trace invalid says nothing about the answers and much about the judge.
     whole = all(
         item.reached == traces
@@ -116,10 +164,41 @@ def command(
     status = EXIT_DONE if whole else EXIT_UNAVAILABLE
     if as_json:
         click.echo(to_json({"file": file, "traces": traces, "broken": len(broken), "output": str(target),
+                            "manifest": str(manifest), "engine": asked,
                             "judges": {name: item.as_dict(traces) for name, item in counts.items()}}))  # fmt: skip
         return status
+    if asked is not None:
+        click.echo(_engine_line(asked))
     _tell(counts, traces, broken, target, max_calls=max_calls, max_usd=max_usd)
     return status
+
+
+def _engine(path: str | None, concurrency: int, timeout_s: float) -> EngineChoice | None:
+    if path is None:
+        return None
+    # As `python -m` does: one's own module beside one's files is found.
+    sys.path.insert(0, str(Path.cwd()))
+    return EngineChoice(path=path, engine=load_engine(path), concurrency=concurrency, timeout_s=timeout_s)
+
+
+def _engine_facts(engine: EngineChoice, found: FileScores) -> dict[str, Any]:
+    latencies = sorted(found.answer_latencies_ms)
+    return {
+        "path": engine.path,
+        "concurrency": engine.concurrency,
+        "timeout_s": engine.timeout_s,
+        "answered": len(latencies),
+        "errors": found.engine_errors,
+        "latency_ms": None
+        if not latencies
+        else {"median": median(latencies), "p95": latencies[min(len(latencies) - 1, int(0.95 * len(latencies)))]},
+    }
+
+
+def _engine_line(asked: dict[str, Any]) -> str:
+    latency = asked["latency_ms"]
+    took = f", median {latency['median']:,.0f} ms, p95 {latency['p95']:,.0f} ms" if latency is not None else ""
+    return f"engine {asked['path']}: {asked['answered']} answers, {asked['errors']} errors{took}"
 
 
 def _tell_plan(plan: tuple[Estimate, ...], traces: int, specs: tuple[JudgeSpec, ...]) -> None:

@@ -1,0 +1,200 @@
+"""`tracejudge score` on files: results in either form, what was done beside them, and one's own query engine."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flow.test_commands import Workplace
+from tests.support.engines import Engine
+from tests.support.judge_script import always
+from tests.support.judge_server import JudgeServer
+from tracejudge.errors import SettingsError
+from tracejudge.judging.query_engine import AHEAD, answers, load_engine
+from tracejudge.testing import ManualClock, make_trace
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_USAGE
+
+ENGINES = "tests.support.engines"
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with JudgeServer(always('{"unsupported": [], "verdict": "YES"}', usage=(1000, 100))) as server:
+        yield server
+
+
+@pytest.fixture
+def at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], judge: JudgeServer
+) -> Workplace:
+    monkeypatch.chdir(tmp_path)
+    judges = f"""\
+[[judges]]
+name = "lexical"
+kind = "lexical"
+
+[[judges]]
+name = "faithful"
+kind = "faithfulness"
+base_url = "{judge.base_url}"
+model = "judge"
+max_calls_per_h = 1000
+usd_per_million_input_tokens = 1.0
+usd_per_million_output_tokens = 10.0
+
+[[judges]]
+name = "found"
+kind = "hit_rate"
+
+[[judges]]
+name = "quick"
+kind = "latency"
+options = {{ max_ms = 100000 }}
+"""
+    (tmp_path / "judges.toml").write_text(judges, encoding="utf-8")
+    return Workplace(tmp_path, capsys, judges)
+
+
+def answers_file(folder: Path, rows: int = 5) -> None:
+    lines = [
+        {"query": f"q{n}", "response": f"The limit is ten. \ud83d\ude00 {n}", "source_nodes": ["The limit is ten."]}
+        for n in range(rows)
+    ]
+    lines.append({"query": "odd \ud800", "response": "The limit is ten.", "source_nodes": []})
+    (folder / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def test_parquet_and_json_lines_hold_the_same_rows_in_the_order_of_the_file(at: Workplace) -> None:
+    pyarrow = pytest.importorskip("pyarrow.parquet", reason="Parquet is an extra")
+    answers_file(at.folder)
+    at.json("score", "answers.jsonl", "--judge", "judges.toml", "--output", "out.jsonl")
+    at.json("score", "answers.jsonl", "--judge", "judges.toml", "--output", "out.parquet")
+    lines = [json.loads(line) for line in (at.folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = pyarrow.read_table(at.folder / "out.parquet").to_pylist()
+    assert len(rows) == len(lines) == 6 * 4
+    unsteady = {"judge_latency_ms"}
+    for line, row in zip(lines, rows, strict=True):
+        assert {k: v for k, v in line.items() if k not in unsteady} == {
+            k: v for k, v in row.items() if k not in unsteady
+        }
+    faithful = [row for row in rows if row["judge"] == "faithful"]
+    assert {row["outcome"] for row in faithful} == {"passed", "not_applicable"}
+    assert faithful[0]["cost_usd"] == pytest.approx(0.002)
+    assert [row["heuristic"] for row in rows if row["judge"] == "lexical"] == [True] * 6
+
+
+def test_the_manifest_says_what_was_judged_by_whom_and_what_came_of_it(at: Workplace) -> None:
+    answers_file(at.folder)
+    told = at.json("score", "answers.jsonl", "--judge", "judges.toml", "--max-calls", "50")
+    manifest = json.loads(Path(told["manifest"]).read_text(encoding="utf-8"))
+    assert manifest["source"]["file"] == "answers.jsonl"
+    assert len(manifest["source"]["sha256"]) == 64
+    assert manifest["caps"] == {"max_calls": 50, "max_usd": None}
+    assert manifest["traces"] == 6
+    judges = {judge["spec"]["name"]: judge for judge in manifest["judges"]}
+    assert judges["faithful"]["judge_id"].startswith("faithful@")
+    assert manifest["results"]["faithful"]["calls"] == 5
+    assert manifest["results"]["faithful"]["cost_usd"] == pytest.approx(0.01)
+    assert manifest["engine"] is None
+    assert manifest["started_at"] <= manifest["finished_at"]
+
+
+def test_parquet_without_its_package_says_what_to_install(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers_file(at.folder)
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.partition(".")[0] == "pyarrow":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    shown = at("score", "answers.jsonl", "--output", "out.parquet", expect=EXIT_USAGE)
+    assert "pip install 'tracejudge[parquet]'" in shown
+
+
+def test_one_s_own_query_engine_answers_the_questions_of_the_file(at: Workplace) -> None:
+    lines = [{"query": f"plan {n}", "expected_ids": ["p-1" if n % 2 else "p-2"]} for n in range(6)]
+    lines += [{"query": "stream"}, {"query": "POISON"}]
+    (at.folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    options = ("--judge", "judges.toml", "--engine", f"{ENGINES}:build_engine", "--engine-concurrency", "3")
+    told = at.json("score", "questions.jsonl", *options, "--output", "out.jsonl")
+    assert told["engine"]["answered"] == 7
+    assert told["engine"]["errors"] == 1
+    assert told["engine"]["latency_ms"]["p95"] >= told["engine"]["latency_ms"]["median"] >= 0
+    rows = [json.loads(line) for line in (at.folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = {row["query"]: row["outcome"] for row in rows if row["judge"] == "found"}
+    assert [found[f"plan {n}"] for n in range(4)] == ["failed", "passed", "failed", "passed"]
+    faithful = {row["query"]: row for row in rows if row["judge"] == "faithful"}
+    assert faithful["stream"]["response"] == "Paris"
+    assert (faithful["POISON"]["outcome"], faithful["POISON"]["reason"]) == ("not_applicable", "status_error")
+    quick = [row for row in rows if row["judge"] == "quick" and row["query"] != "POISON"]
+    assert {row["outcome"] for row in quick} == {"passed"}
+    assert all(row["answer_latency_ms"] >= 0 for row in quick)
+    shown = at("score", "questions.jsonl", *options)
+    assert "7 answers, 1 errors" in shown
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("no.such.module:x", "cannot import"),
+        (f"{ENGINES}:nothing", "cannot import"),
+        (ENGINES, "package.module:name"),
+        (f"{ENGINES}:no_engine", "gives a str"),
+        (f"{ENGINES}:broken", "no index on disk"),
+    ],
+)
+def test_what_is_no_engine_is_said_before_anything_is_asked(at: Workplace, path: str, said: str) -> None:
+    (at.folder / "q.jsonl").write_text('{"query": "q"}\n', encoding="utf-8")
+    assert said in at("score", "q.jsonl", "--engine", path, expect=EXIT_USAGE)
+    with pytest.raises(SettingsError):
+        load_engine(path)
+
+
+async def test_the_engine_has_a_concurrency_of_its_own_and_does_not_run_away() -> None:
+    engine, asked = Engine(), 0
+
+    def traces() -> Iterator[Any]:
+        nonlocal asked
+        for n in range(100):
+            asked += 1
+            yield make_trace(n, query=f"plan {n}", response=None, status="error")
+
+    answered = answers(engine, traces(), concurrency=3, clock=ManualClock(), timeout_s=30)
+    first = [await anext(answered) for _ in range(2)]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert asked <= 3 * AHEAD + 2
+    rest = [trace async for trace in answered]
+    assert [trace.trace_id for trace in (*first, *rest)] == [f"t-{n:06d}" for n in range(100)]
+    assert engine.most_open == 3
+    assert {trace.status for trace in rest} == {"ok"}
+
+
+async def test_b12_an_engine_that_never_answers_costs_one_trace() -> None:
+    traces = [make_trace(n, query="HANG" if n == 1 else "plan") for n in range(3)]
+    answered = [t async for t in answers(Engine(), traces, concurrency=2, clock=ManualClock(), timeout_s=0.05)]
+    assert [trace.status for trace in answered] == ["ok", "error", "ok"]
+    assert answered[1].response is None
+    assert "0.05 s" in (answered[1].error or "")
+
+
+def test_an_engine_may_be_an_object_or_a_function() -> None:
+    assert load_engine(f"{ENGINES}:ENGINE") is load_engine(f"{ENGINES}:ENGINE")
+    assert isinstance(load_engine(f"{ENGINES}:Engine"), Engine)
+
+
+def test_a_dry_run_asks_nobody(at: Workplace, judge: JudgeServer) -> None:
+    (at.folder / "q.jsonl").write_text('{"query": "q"}\n', encoding="utf-8")
+    told = at.json(
+        "score", "q.jsonl", "--judge", "judges.toml", "--engine", f"{ENGINES}:broken", "--dry-run", expect=EXIT_DONE
+    )
+    assert {item["judge_name"]: item["calls"] for item in told["plan"]}["faithful"] == 1
+    assert judge.stats.calls == 0
