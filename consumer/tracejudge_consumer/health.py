@@ -1,8 +1,15 @@
-"""Whether this process lives and is ready, as values: who asks over HTTP gets the same answers.
+"""Whether this process lives, is ready and gets on, as values: who asks over HTTP gets the same answers.
 
-Live means that the intake loop turns: a supervisor restarts what is not. Ready means that work is being done:
-partitions are assigned and the store answers. A judge that is gone makes neither false (its traces wait in the store),
-but it is said.
+The consumer:
+
+- `/live` is false when a restart may help: its loop has not turned for `max_turn_s`, it has stopped, or reading has
+  stalled (records wait, nothing is paused, and none was handed out for `PipelineLimits.stall_after_s`).
+- `/ready` is false when it is not live, has no partition (others of its group hold them all), or the store or the queue
+  does not answer.
+- A heartbeat is withheld when it is not ready, or when records are in flight and none was finished for
+  `max_unfinished_s`: whatever the reason, no verdicts come.
+
+A judge that is gone makes none of them false by itself (its traces wait in the store), but it is said.
 """
 
 from __future__ import annotations
@@ -22,22 +29,29 @@ class HealthReport:
     ready: bool
     reasons: tuple[str, ...]
     last_turn_s_ago: float | None  # None: the loop has not turned yet
+    unfinished_s: float  # since a record was last finished, while some are in flight
     partitions: int
     store_answers: bool
+    queue_answers: bool
     judges_gone: tuple[str, ...]
 
 
 class Health:
-    """Collects the signs of life. Thread-safe."""
+    """Collects the signs of life of a consumer. Thread-safe."""
 
-    def __init__(self, clock: Clock, *, max_turn_s: float = 60.0) -> None:
-        """`max_turn_s`: how long one turn of the intake loop may take before the process counts as stuck."""
+    def __init__(self, clock: Clock, *, max_turn_s: float = 60.0, max_unfinished_s: float = 900.0) -> None:
+        """`max_turn_s`: how long one turn of the intake loop may take before the process counts as stuck;
+        `max_unfinished_s`: how long records may be in flight without one being finished before heartbeats stop."""
         self._clock = clock
         self._max_turn_s = max_turn_s
+        self._max_unfinished_s = max_unfinished_s
         self._started = clock.monotonic()
         self._turned: float | None = None
         self._partitions = 0
         self._store_error: str | None = None
+        self._queue_answers = True
+        self._stall: str | None = None
+        self._unfinished_s = 0.0
         self._judges_gone: frozenset[str] = frozenset()
         self._ended = False
         self._lock = threading.Lock()
@@ -53,6 +67,13 @@ class Health:
         with self._lock:
             self._store_error = error
 
+    def reading(self, *, queue_answers: bool, stall: str | None, unfinished_s: float) -> None:
+        """What the watch over the reading sees (`reading.ReadingWatch`)."""
+        with self._lock:
+            self._queue_answers = queue_answers
+            self._stall = stall
+            self._unfinished_s = unfinished_s
+
     def judges_gone(self, names: Collection[str]) -> None:
         """These judges answer nobody at present."""
         with self._lock:
@@ -62,6 +83,15 @@ class Health:
         """The pipeline has stopped."""
         with self._lock:
             self._ended = True
+
+    def withheld(self) -> str | None:
+        """Why a heartbeat must not be sent now; None when the consumer gets on."""
+        report = self.report()
+        if not report.ready:
+            return "; ".join(report.reasons) or "not ready"
+        if report.unfinished_s > self._max_unfinished_s:
+            return f"records are in flight and none was finished for {report.unfinished_s:.0f} s"
+        return None
 
     def report(self) -> HealthReport:
         with self._lock:
@@ -73,19 +103,27 @@ class Health:
                 reasons.append("the pipeline has stopped")
             elif stuck:
                 reasons.append(f"the intake loop has not turned for {self._max_turn_s:g} s")
+            if self._stall is not None:
+                reasons.append(self._stall)
             if not self._partitions:
                 reasons.append("no partition is assigned")
             if self._store_error is not None:
                 reasons.append(f"the store does not answer: {self._store_error}")
-            live = not stuck and not self._ended
-            ready = live and ago is not None and self._partitions > 0 and self._store_error is None
+            if not self._queue_answers:
+                reasons.append("the queue does not answer")
+            live = not stuck and not self._ended and self._stall is None
+            ready = (
+                live and ago is not None and self._partitions > 0 and self._store_error is None and self._queue_answers
+            )
             reasons += [f"judge {name!r} is gone" for name in sorted(self._judges_gone)]
             return HealthReport(
                 live=live,
                 ready=ready,
                 reasons=tuple(reasons),
                 last_turn_s_ago=ago,
+                unfinished_s=self._unfinished_s,
                 partitions=self._partitions,
                 store_answers=self._store_error is None,
+                queue_answers=self._queue_answers,
                 judges_gone=tuple(sorted(self._judges_gone)),
             )

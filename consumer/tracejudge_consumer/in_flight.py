@@ -11,6 +11,7 @@ class InFlight:
     def __init__(self) -> None:
         self._records = 0
         self._bytes = 0
+        self._removed = 0
         self._changed = threading.Condition()
 
     @property
@@ -21,6 +22,11 @@ class InFlight:
     def size_bytes(self) -> int:
         return self._bytes
 
+    @property
+    def removed(self) -> int:
+        """How many records have been removed in all."""
+        return self._removed
+
     def add(self, *, records: int, size_bytes: int) -> None:
         with self._changed:
             self._records += records
@@ -30,6 +36,7 @@ class InFlight:
         with self._changed:
             self._records -= records
             self._bytes -= size_bytes
+            self._removed += records
             self._changed.notify_all()
 
     def wait_for_less(self, timeout_s: float) -> None:

@@ -27,6 +27,7 @@ class PipelineLimits:
     store_threads: int = 4  # store calls at the same time
     poll_s: float = 0.2  # longest wait for records
     lag_interval_s: float = 5.0  # how often the queue is asked how far it reaches
+    stall_after_s: float = 120.0  # records wait and none is handed out: longer than a rebalance or a broker's restart
     store_retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from tracejudge.scores import JudgeCall, LedgerRow, Score
 from tracejudge_consumer.intake import PartitionKey
@@ -28,6 +30,16 @@ MetricName = Literal[
     "tracejudge_offset_gap_records",  # records at or beyond the oldest unfinished one: what a crash would repeat
     "tracejudge_partitions",  # partitions assigned to this process
     "tracejudge_lag_records",  # records not yet handed out, by source and partition
+    "tracejudge_lag_seconds",  # how long the oldest unread record has waited, about, by source and partition
+    "tracejudge_stalled",  # 1 while records wait, nothing holds them back and none is handed out, else 0
+    "tracejudge_unfinished_seconds",  # since a record was last finished, while some are in flight
+    "tracejudge_judge_circuit",  # by judge and state (ok, down, gone): 1 for the state the judge is in
+    "tracejudge_heartbeats_total",  # by sender (consumer, alert_loop) and result: sent, withheld, failed
+    "tracejudge_alert_loop_leading",  # 1 in the process that leads the alert loop, else 0
+    "tracejudge_alert_rounds_total",  # rounds of the alert loop, by result: done, broken_off
+    "tracejudge_alert_round_age_seconds",  # since a round of the alert loop last came to its end
+    "tracejudge_alert_events_total",  # alert events published by this process, by kind
+    "tracejudge_build_info",  # 1, with the version
     "tracejudge_judges_gone",  # 1 while the judge answers nobody, by judge
     "tracejudge_unresolved_nodes_total",  # passages that stay without text, by reason: unknown, hook_failed
     "tracejudge_gateway_requests_total",  # HTTP requests answered, by status
@@ -38,6 +50,9 @@ MetricName = Literal[
     "tracejudge_gateway_queue_up",  # 1 while the queue takes records, else 0
     "tracejudge_gateway_send_seconds",  # time until the queue has confirmed a batch
 ]
+
+if TYPE_CHECKING:
+    from tracejudge.judging.circuit import Availability
 
 _LATENCY_S: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 60)
 _TO_SCORE_S: Final = (1, 2, 5, 10, 30, 60, 120, 300, 900, 3600, 6 * 3600, 86400)
@@ -79,6 +94,9 @@ class Metrics:
         self.offset_gap = gauge(of, "tracejudge_offset_gap_records", "Records a crash would repeat.")
         self.partitions = gauge(of, "tracejudge_partitions", "Partitions assigned.")
         self.lag = gauge(of, "tracejudge_lag_records", "Records not yet read.", "source", "partition")
+        self.lag_seconds = gauge(of, "tracejudge_lag_seconds", "Age of unread records.", "source", "partition")
+        self.stalled = gauge(of, "tracejudge_stalled", "1 while reading has stalled.")
+        self.unfinished = gauge(of, "tracejudge_unfinished_seconds", "Since a record was finished.")
         self.judges_gone = gauge(of, "tracejudge_judges_gone", "Judges that answer nobody.", "judge")
 
     def scored(self, scores: Iterable[Score], ledger: Iterable[LedgerRow], calls: Iterable[JudgeCall]) -> None:
@@ -95,9 +113,33 @@ class Metrics:
             self.calls.labels(call.judge_name, call.status).inc()
             self.judge_latency.labels(call.judge_name).observe(call.latency_ms / 1000)
 
-    def set_lag(self, lag: Mapping[PartitionKey, int | None]) -> None:
+    def watch_circuits(self, availability: Callable[[], Mapping[str, Availability]]) -> None:
+        """Shows each judge's circuit as it is when somebody looks."""
+        self.registry.register(_Circuits(availability))
+
+    def set_lag(
+        self, lag: Mapping[PartitionKey, int | None], behind_s: Mapping[PartitionKey, float] | None = None
+    ) -> None:
         """The lag of the partitions at hand; what is not in it belongs to another process now."""
         self.lag.clear()
+        self.lag_seconds.clear()
+        for key, seconds in (behind_s or {}).items():
+            self.lag_seconds.labels(key.source, str(key.partition)).set(seconds)
         for key, records in lag.items():
             if records is not None:
                 self.lag.labels(key.source, str(key.partition)).set(records)
+
+
+class _Circuits(Collector):
+    """Asked at each scrape: a circuit's pause ends by itself, with nobody there to set a gauge."""
+
+    def __init__(self, availability: Callable[[], Mapping[str, Availability]]) -> None:
+        self._availability = availability
+
+    def collect(self) -> Iterable[Metric]:
+        name: MetricName = "tracejudge_judge_circuit"
+        family = GaugeMetricFamily(name, "The judge's circuit.", labels=["judge", "state"])
+        for judge, now in self._availability().items():
+            for state in ("ok", "down", "gone"):
+                family.add_metric([judge, state], float(now.state == state))
+        yield family

@@ -25,6 +25,7 @@ from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.offsets import OffsetBook
+from tracejudge_consumer.reading import ReadingWatch
 from tracejudge_consumer.report import Ending, PipelineReport
 from tracejudge_consumer.stages.build import Around, build_stages
 from tracejudge_consumer.stages.checkpoints import Checkpoint
@@ -90,6 +91,12 @@ class Pipeline:
             clock=self._clock,
             metrics=self._metrics,
             checkpoint=checkpoint,
+        )
+        self._watch = ReadingWatch(
+            clock=self._clock,
+            metrics=self._metrics,
+            health=self._health,
+            stall_after_s=self._limits.stall_after_s,
         )
         self._report = PipelineReport()
         self._make_upkeep = upkeep
@@ -215,6 +222,7 @@ class Pipeline:
         wanted = min(room, limits.batch_records - taking.pending)
         records = self._intake.poll(timeout_s=timeout_s, max_records=wanted)
         self._empty_polls = 0 if records else self._empty_polls + 1
+        self._watch.read(records)
         taking.hold(records)
         if taking.due:
             taking.submit(worker, processor)
@@ -244,7 +252,10 @@ class Pipeline:
         metrics.commit_age.set(self._commits.age_s)
         if now - self._asked_lag_at >= self._limits.lag_interval_s:
             self._asked_lag_at = now
-            metrics.set_lag(self._intake.lag())
+            held = self._taking.held
+            self._watch.look(
+                self._intake.lag(), paused=self._intake.paused(), in_flight=held.records, finished=held.removed
+            )
 
     def _idle(self, worker: Worker, processor: BatchProcessor) -> Ending:
         if self._empty_polls and self._taking.pending:

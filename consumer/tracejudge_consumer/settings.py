@@ -21,6 +21,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as _SourceError
 
 from tracejudge.alerts.notifiers import NotifierSettings
+from tracejudge.alerts.notifiers.exchange import parse_url
 from tracejudge.alerts.rule import MinimumRule
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec, check_caps
@@ -47,6 +48,14 @@ def _is_store_url(value: str) -> str:
             'is not a store: write "chdb:///FOLDER" (embedded) or "clickhouse://USER@HOST:PORT/DATABASE" '
             "(clickhouses:// for TLS)"
         )
+    return value
+
+
+def _is_http_url(value: str) -> str:
+    try:
+        parse_url(value)
+    except SettingsError as error:
+        raise ValueError(error.faults[0].removeprefix("url: ")) from error
     return value
 
 
@@ -83,6 +92,16 @@ class AlertLoopSettings(_Section):
 
     tick_s: Annotated[float, Field(gt=0, le=60)] = 30.0
     settle_s: Annotated[float, Field(ge=0)] = 30.0
+
+
+class HeartbeatSettings(_Section):
+    """Dead man's switches: URLs that hear from us while work gets on. What happens when they do not is theirs to do."""
+
+    consumer: Annotated[str, AfterValidator(_is_http_url)] | None = None
+    alert_loop: Annotated[str, AfterValidator(_is_http_url)] | None = None
+    interval_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
+    allow_private: bool = False
 
 
 class GatewaySettings(_Section):
@@ -138,6 +157,7 @@ class Settings(BaseSettings):
     store: Annotated[str, AfterValidator(_is_store_url)]
     store_timeout_s: Annotated[float, Field(gt=0)] = 60.0
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["text", "json"] = "text"
     consumer: ConsumerSettings = ConsumerSettings()
     intake: IntakeSettings = IntakeSettings()
     judges: tuple[JudgeSpec, ...] = (JudgeSpec(name="lexical", kind="lexical"),)
@@ -146,6 +166,7 @@ class Settings(BaseSettings):
     notifiers: tuple[NotifierSettings, ...] = ()
     alert_loop: AlertLoopSettings = AlertLoopSettings()
     metrics: MetricsSettings = MetricsSettings()
+    heartbeat: HeartbeatSettings = HeartbeatSettings()
     gateway: GatewaySettings = GatewaySettings()
 
     @classmethod
@@ -239,7 +260,10 @@ def faults_of(error: ValidationError) -> list[str]:
 
 
 def _may_hold_a_secret(key: str) -> bool:
-    return any(word in key for word in ("queue", "store", "url", "options", "extra_body", "judges", "notifiers", "env"))
+    return any(
+        word in key
+        for word in ("queue", "store", "url", "options", "extra_body", "judges", "notifiers", "env", "heartbeat")
+    )
 
 
 def shown(settings: Settings) -> dict[str, Any]:
@@ -247,11 +271,18 @@ def shown(settings: Settings) -> dict[str, Any]:
     values: dict[str, Any] = _without_secrets(settings.model_dump(mode="json"))
     values["queue"], values["store"] = without_password(settings.queue), without_password(settings.store)
     for notifier in values["notifiers"]:
-        if notifier["url"]:
-            # The path of a webhook is often its secret.
-            parts = urlsplit(notifier["url"])
-            notifier["url"] = f"{parts.scheme}://{parts.hostname}/***"
+        notifier["url"] = _without_path(notifier["url"])
+    for name in ("consumer", "alert_loop"):
+        values["heartbeat"][name] = _without_path(values["heartbeat"][name])
     return values
+
+
+def _without_path(url: str | None) -> str | None:
+    """The path of a webhook or a heartbeat is often its secret."""
+    if not url:
+        return url
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}/***"
 
 
 def _without_secrets(value: Any) -> Any:

@@ -5,17 +5,31 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from tracejudge.errors import SettingsError
-from tracejudge_consumer.health import Health
 from tracejudge_consumer.rendering import to_json
 
 # wsgiref.types came with Python 3.11.
 _App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class Report(Protocol):
+    """What a look at the process gives; its further fields are shown as they are."""
+
+    @property
+    def live(self) -> bool: ...
+    @property
+    def ready(self) -> bool: ...
+
+
+class Watched(Protocol):
+    """Something with a health to ask for."""
+
+    def report(self) -> Report: ...
 
 
 class _Quiet(WSGIRequestHandler):
@@ -26,7 +40,7 @@ class _Quiet(WSGIRequestHandler):
 
 
 @contextmanager
-def status_server(health: Health, registry: CollectorRegistry, *, host: str, port: int) -> Iterator[int]:
+def status_server(health: Watched, registry: CollectorRegistry, *, host: str, port: int) -> Iterator[int]:
     """Serves until the block ends; gives the port. 503 from /live asks for a restart, from /ready for patience.
 
     Raises SettingsError when the address cannot be bound.
@@ -45,7 +59,7 @@ def status_server(health: Health, registry: CollectorRegistry, *, host: str, por
         server.server_close()
 
 
-def _app(health: Health, registry: CollectorRegistry) -> _App:
+def _app(health: Watched, registry: CollectorRegistry) -> _App:
     metrics: _App = make_wsgi_app(registry)
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tracejudge_consumer.intake.form import RecordForm
     from tracejudge_consumer.intake.mapping import ForeignForm
     from tracejudge_consumer.intake.resolve import NodeResolver
+    from tracejudge_consumer.loop_health import LoopHealth
     from tracejudge_consumer.metrics import Metrics
     from tracejudge_consumer.pipeline import Pipeline
     from tracejudge_consumer.report import PipelineReport
@@ -220,6 +221,8 @@ def build_pipeline(
     clock = SystemClock()
     panel = Panel(settings.judges, clock=clock, spend=store.calls, patience_s=consumer.judge_patience_s)
     intake = build_intake(settings)
+    if metrics is not None:
+        metrics.watch_circuits(panel.availability)
     return Pipeline(
         intake=intake,
         store=store,
@@ -314,8 +317,10 @@ def build_notifiers(settings: Settings) -> list[Notifier]:
     return list(build(settings.notifiers, environ=os.environ))
 
 
-def build_alert_loop(settings: Settings, store: Store, *, settle_s: float | None = None) -> AlertLoop:
-    """The alert loop of the settings on an open store. Close it."""
+def build_alert_loop(
+    settings: Settings, store: Store, *, settle_s: float | None = None, health: LoopHealth | None = None
+) -> AlertLoop:
+    """The alert loop of the settings on an open store; its steps are signs of life for `health`. Close it."""
     from tracejudge_consumer.alert_loop import AlertLoop
 
     return AlertLoop(
@@ -325,6 +330,7 @@ def build_alert_loop(settings: Settings, store: Store, *, settle_s: float | None
         clock=SystemClock(),
         holder=process_holder(),
         settle_s=settings.alert_loop.settle_s if settle_s is None else settle_s,
+        checkpoint=(lambda _: None) if health is None else health.sign,
     )
 
 

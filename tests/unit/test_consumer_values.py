@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.all_metrics import all_metrics
 from tracejudge.scores import DeadLetter, Decision, InvalidReason, Outcome
 from tracejudge.testing import ManualClock, make_score, make_trace
 from tracejudge_consumer.assembler import assemble
@@ -145,8 +146,7 @@ def test_a_process_that_never_starts_to_turn_is_not_live_for_ever() -> None:
 
 
 def test_every_metric_is_named_once_and_stands_in_the_list_of_names() -> None:
-    metrics = Metrics()
-    exposed = {family.name for family in metrics.registry.collect()}
+    exposed = {family.name for family in all_metrics().collect()}
     assert exposed == {name.removesuffix("_total") for name in get_args(MetricName)}
 
 

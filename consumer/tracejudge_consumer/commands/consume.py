@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import click
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tracejudge.clock import SystemClock
 from tracejudge.store import Store
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.json_logs import JsonFormatter
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, progress_bar, to_json
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.settings import Settings, load_settings, without_password
 from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.watching import Watch
 from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_pipeline, connect_store
 
 
@@ -50,28 +51,27 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
 
 
 def run_consumer(
-    settings: Settings, store: Store, *, stop: threading.Event, until_idle: bool, quiet: bool
+    settings: Settings,
+    store: Store,
+    *,
+    stop: threading.Event,
+    until_idle: bool,
+    quiet: bool,
+    watch: Watch | None = None,
 ) -> PipelineReport:
-    """Runs the pipeline of the settings on an open store, with its status server where one is set."""
-    from tracejudge_consumer.health import Health
-    from tracejudge_consumer.metrics import Metrics
-    from tracejudge_consumer.status_server import status_server
-
-    health, metrics = Health(SystemClock()), Metrics()
-    address = settings.metrics
-    server = (
-        status_server(health, metrics.registry, host=address.host, port=address.port)
-        if address.port
-        else nullcontext(0)
-    )
-    with server, progress_line(f"reading {without_password(settings.queue)}", hidden=quiet) as progress:
-        pipeline = build_pipeline(settings, store, health=health, metrics=metrics, progress=progress)
+    """Runs the pipeline of the settings on an open store; `watch` where more than the consumer runs in this process."""
+    watch = watch or Watch(consumer=True)
+    with watch.over(settings), progress_line(f"reading {without_password(settings.queue)}", hidden=quiet) as progress:
+        pipeline = build_pipeline(settings, store, health=watch.health, metrics=watch.metrics, progress=progress)
         return pipeline.run(until_idle=until_idle, stop=stop)
 
 
 def set_up_logging(settings: Settings) -> None:
-    """One line a record on stderr. Only a command does this: libraries leave logging to their hosts."""
+    """One line a record on stderr, as text or as JSON. Only a command does this, libraries leave it to their hosts."""
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if settings.log_format == "json":
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonFormatter())
 
 
 @contextmanager

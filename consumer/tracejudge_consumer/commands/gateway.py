@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,6 +12,9 @@ from tracejudge_consumer.options import config_option
 from tracejudge_consumer.settings import Settings, load_settings, without_password
 from tracejudge_consumer.shutdown import stop_on_signals
 from tracejudge_consumer.wiring import build_gateway
+
+if TYPE_CHECKING:
+    from tracejudge_consumer.gateway.metrics import GatewayMetrics
 
 DEFAULT_PORT: Final = 4380
 
@@ -42,7 +45,14 @@ def command(config: str, host: str | None, port: int | None) -> None:
         serve(settings, stop, host=host, port=port if port is not None else settings.gateway.port or DEFAULT_PORT)
 
 
-def serve(settings: Settings, stop: threading.Event, *, host: str | None = None, port: int | None = None) -> None:
+def serve(
+    settings: Settings,
+    stop: threading.Event,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    metrics: GatewayMetrics | None = None,
+) -> None:
     """Runs the gateway of the settings until `stop` is set; says where it listens."""
     from tracejudge_consumer.gateway.running import run_gateway
 
@@ -53,4 +63,4 @@ def serve(settings: Settings, stop: threading.Event, *, host: str | None = None,
         name = f"[{address}]" if ":" in address else address
         click.echo(f"gateway: {scheme}://{name}:{bound}/v1/traces -> {without_password(settings.queue)}")
 
-    run_gateway(lambda: build_gateway(settings, host=host, port=port), stop, listening=listening)
+    run_gateway(lambda: build_gateway(settings, host=host, port=port, metrics=metrics), stop, listening=listening)

@@ -15,6 +15,7 @@ from tracejudge_consumer.options import config_option
 from tracejudge_consumer.rendering import harmless
 from tracejudge_consumer.settings import load_settings, without_password
 from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.watching import Watch
 from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_alert_loop, connect_store
 
 
@@ -35,17 +36,18 @@ def command(config: str) -> int:
     stop = threading.Event()
     terminal = any(notifier.type == "terminal" for notifier in settings.notifiers)
     failures: list[BaseException] = []
+    watch = Watch(consumer=True, alert_loop=True)
     with connect_store(settings, create=True, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
 
         def tell_event(event: AlertEvent) -> None:
             if not terminal:
                 click.echo(f"{event.kind}: {harmless(event.summary)}")
 
-        def watch() -> None:
+        def alert() -> None:
             try:
-                loop = build_alert_loop(settings, store)
+                loop = build_alert_loop(settings, store, health=watch.loop_health)
                 try:
-                    run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=tell_event)
+                    run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=tell_event, watch=watch)
                 finally:
                     loop.close()
             except BaseException as error:  # noqa: BLE001 - raised again by the main thread, which must stop too
@@ -53,20 +55,22 @@ def command(config: str) -> int:
                 stop.set()
 
         def ingest() -> None:
+            from tracejudge_consumer.gateway.metrics import GatewayMetrics
+
             try:
-                serve(settings, stop)
+                serve(settings, stop, metrics=GatewayMetrics(watch.registry))
             except BaseException as error:  # noqa: BLE001 - as above
                 failures.append(error)
                 stop.set()
 
-        threads = [threading.Thread(target=watch, name="tracejudge-alerts")]
+        threads = [threading.Thread(target=alert, name="tracejudge-alerts")]
         if settings.gateway.port:
             threads.append(threading.Thread(target=ingest, name="tracejudge-gateway"))
         for thread in threads:
             thread.start()
         click.echo(f"up: {without_password(settings.queue)} -> {without_password(settings.store)}; Ctrl-C stops")
         try:
-            report = run_consumer(settings, store, stop=stop, until_idle=False, quiet=True)
+            report = run_consumer(settings, store, stop=stop, until_idle=False, quiet=True, watch=watch)
         finally:
             stop.set()
             for thread in threads:

@@ -16,6 +16,7 @@ from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import harmless, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.watching import Watch
 from tracejudge_consumer.wiring import build_alert_loop, connect_store
 
 
@@ -49,7 +50,8 @@ def command(config: str, as_json: bool, once: bool) -> None:
         others = tuple(notifier for notifier in settings.notifiers if notifier.type != "terminal")
         settings = settings.model_copy(update={"notifiers": others})
     with connect_store(settings, create=not once) as store:
-        loop = build_alert_loop(settings, store)
+        watch = Watch(alert_loop=True)
+        loop = build_alert_loop(settings, store, health=watch.loop_health)
         try:
             if once:
                 events = loop.tick()
@@ -60,20 +62,33 @@ def command(config: str, as_json: bool, once: bool) -> None:
                 elif not events and not as_json:
                     click.echo("no change; `tracejudge alerts` shows the state of every series")
                 return
-            with stop_on_signals(stop):
-                run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=tell)
+            with stop_on_signals(stop), watch.over(settings):
+                run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=tell, watch=watch)
         finally:
             loop.close()
 
 
 def run_alert_loop(
-    loop: AlertLoop, stop: threading.Event, *, tick_s: float, tell: Callable[[AlertEvent], None]
+    loop: AlertLoop, stop: threading.Event, *, tick_s: float, tell: Callable[[AlertEvent], None], watch: Watch
 ) -> None:
     """Ticks until `stop` is set. While the store is away it waits: what it missed is folded later, with one result."""
-    while not stop.is_set():
-        try:
-            for event in loop.tick():
-                tell(event)
-        except ServiceUnavailable as error:
-            logging.getLogger(__name__).warning("alert loop waits: %s", error)
-        stop.wait(tick_s)
+    health, metrics = watch.loop_health, watch.loop_metrics
+    try:
+        while not stop.is_set():
+            try:
+                events = loop.tick()
+            except ServiceUnavailable as error:
+                logging.getLogger(__name__).warning("alert loop waits: %s", error)
+                if health is not None and metrics is not None:
+                    health.round_failed(str(error))
+                    metrics.round_failed()
+            else:
+                if health is not None and metrics is not None:
+                    health.round_done(leading=loop.leading)
+                    metrics.round_done(events, leading=loop.leading)
+                for event in events:
+                    tell(event)
+            stop.wait(tick_s)
+    finally:
+        if health is not None:
+            health.ended()

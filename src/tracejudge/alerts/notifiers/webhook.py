@@ -16,18 +16,14 @@ import hashlib
 import hmac
 import http.client
 import json
-import socket
-import ssl
 from collections.abc import Mapping
-from urllib.parse import SplitResult, urlsplit
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, checked_address, resolve
-from tracejudge.alerts.notifiers.deadline import Deadline, DeadlineSocket
+from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, resolve
+from tracejudge.alerts.notifiers.exchange import exchange, parse_url
 from tracejudge.alerts.notify import NotDelivered
 from tracejudge.alerts.wire import event_to_json
 from tracejudge.clock import Clock, SystemClock
-from tracejudge.errors import SettingsError
 
 USER_AGENT = "tracejudge-webhook/1"
 
@@ -52,7 +48,7 @@ class WebhookNotifier:
         resolver: Resolve = resolve,
     ) -> None:
         self._name = name
-        self._url = _parse(url)
+        self._url = parse_url(url)
         self._secret = secret
         self._allow_private = allow_private
         self._timeout_s = timeout_s
@@ -76,7 +72,7 @@ class WebhookNotifier:
             headers["X-Tracejudge-Signature"] = sign(body, secret=self._secret, timestamp=timestamp)
         host = self._url.hostname or ""
         try:
-            status = self._post(host, body, headers)
+            status = self._post(body, headers)
         except AddressRefused as error:
             raise NotDelivered(f"{self._name}: {error}") from error
         except (OSError, http.client.HTTPException) as error:
@@ -88,30 +84,17 @@ class WebhookNotifier:
         if not 200 <= status < 300:
             raise NotDelivered(f"{self._name}: {host!r} answered {status}; look at the receiver's log")
 
-    def _post(self, host: str, body: bytes, headers: Mapping[str, str]) -> int:
-        secure = self._url.scheme == "https"
-        port = self._url.port or (443 if secure else 80)
-        deadline = Deadline(self._timeout_s, clock=self._clock)
-        address = checked_address(host, port, allow_private=self._allow_private, resolver=self._resolver)
-        # The socket goes to the address that was checked; names are for TLS and the Host header only. No proxy.
-        connection = http.client.HTTPConnection(host, port)
-        raw = socket.create_connection((address.host, address.port), timeout=deadline.left_s())
-        try:
-            if secure:
-                raw.settimeout(deadline.left_s())  # of the whole handshake
-                raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
-            connection.sock = DeadlineSocket(raw, deadline)
-            target = self._url.path or "/"
-            if self._url.query:
-                target += "?" + self._url.query
-            default = 443 if secure else 80
-            bracketed = f"[{host}]" if ":" in host else host
-            all_headers = {"Host": bracketed if port == default else f"{bracketed}:{port}", **headers}
-            connection.request("POST", target, body=body, headers=all_headers)
-            return connection.getresponse().status  # the body is not read: its size is the other side's choice
-        finally:
-            connection.close()
-            raw.close()
+    def _post(self, body: bytes, headers: Mapping[str, str]) -> int:
+        return exchange(
+            "POST",
+            self._url,
+            body=body,
+            headers=headers,
+            allow_private=self._allow_private,
+            timeout_s=self._timeout_s,
+            clock=self._clock,
+            resolver=self._resolver,
+        )
 
 
 def sign(body: bytes, *, secret: bytes, timestamp: str) -> str:
@@ -121,16 +104,3 @@ def sign(body: bytes, *, secret: bytes, timestamp: str) -> str:
     'sha256=e79b1f6'
     """
     return "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
-
-
-def _parse(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError as error:  # a port that is no number, or brackets without an address
-        raise SettingsError([f"url: {error}; write it as 'https://host/path'"]) from error
-    if not usable:
-        raise SettingsError(["url: needs http or https and a host; write it as 'https://host/path'"])
-    if parts.username is not None or parts.password is not None:
-        raise SettingsError(["url: holds a user or password; use secret_env to sign instead"])
-    return parts
