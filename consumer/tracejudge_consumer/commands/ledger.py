@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 
 import click
 
 from tracejudge.scores import LIVE_RUN, Decision
-from tracejudge.store import LedgerLine
+from tracejudge.store import DeadCount, LedgerLine
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, table, to_json
@@ -37,13 +38,17 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
     settings = load_settings(config)
     with connect_store(settings) as store:
         lines = store.ledger.equation(since, end, run_id=run_id, hourly=hourly)
-        dead = store.dead_letters.counts(since, end)
+        places = store.dead_letters.by_partition(since, end)
     # A judge that was taken out of the settings owes nothing for the traces since.
     owing = {spec.name for spec in settings.judges}
     lines = [line for line in lines if line.judge_name in owing or line.unaccounted < line.traces]
     gaps = [line for line in lines if line.unaccounted and (line.judge_name in owing or run_id != LIVE_RUN)]
+    dead: Counter[str] = Counter()
+    for place in places:
+        dead[place.reason] += place.count
     if as_json:
-        click.echo(to_json({"since": since, "until": end, "run": run_id, "lines": lines, "dead_letters": dead}))
+        facts = {"since": since, "until": end, "run": run_id, "lines": lines, "dead_letters": dead}
+        click.echo(to_json({**facts, "dead_letters_by_partition": places}))
         return EXIT_FAILED if gaps else EXIT_DONE
     out = console()
     if not lines:
@@ -54,13 +59,21 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
             if line.hour is None:
                 out.print(f"{_label(line)}: {equation(line)}")
     out.print(f"beside them {dead_letters(dead)}, by the time they were read")
+    if places:
+        out.print(dead_table(places, hourly=hourly))
+    for line in lines:
+        if waiting := line.decisions.get(Decision.UNDECIDED, 0):
+            out.print(f"{waiting} traces wait for {_label(line)}{_of_hour(line)}: judged when it is back")
     for line in gaps:
-        hour = "" if line.hour is None else f" in the hour from {instant(line.hour)}"
         out.print(
-            f"GAP: {line.unaccounted} traces are unaccounted for by {_label(line)}{hour}: still being "
+            f"GAP: {line.unaccounted} traces are unaccounted for by {_label(line)}{_of_hour(line)}: still being "
             "judged, or lost; look again when the consumer is idle"
         )
     return EXIT_FAILED if gaps else EXIT_DONE
+
+
+def _of_hour(line: LedgerLine) -> str:
+    return "" if line.hour is None else f" in the hour from {instant(line.hour)}"
 
 
 def _label(line: LedgerLine) -> str:
@@ -87,6 +100,22 @@ def dead_letters(counts: Mapping[str, int]) -> str:
         return "0 dead letters"
     parts = ", ".join(f"{count} {harmless(name)}" for name, count in sorted(counts.items()))
     return f"{total} dead letter{'s' if total != 1 else ''} ({parts})"
+
+
+def dead_table(places: Sequence[DeadCount], *, hourly: bool) -> object:
+    """One row per partition (and hour) in which something could not be read."""
+    counts: dict[tuple[str, str, int], Counter[str]] = defaultdict(Counter)
+    for place in places:
+        hour = instant(place.hour)[:16] if hourly else ""
+        counts[hour, place.source, place.partition][place.reason] += place.count
+    columns = [("hour (UTC)", "left")] if hourly else []
+    columns += [("source", "left"), ("partition", "right"), ("dead letters", "right"), ("reasons", "left")]
+    rows = []
+    for (hour, source, partition), reasons in sorted(counts.items()):
+        listed = ", ".join(f"{count} {harmless(reason)}" for reason, count in reasons.most_common())
+        cells = [hour] if hourly else []
+        rows.append([*cells, ident(source), "–" if partition < 0 else str(partition), str(reasons.total()), listed])
+    return table("Dead letters", columns, rows)
 
 
 def ledger_table(lines: Sequence[LedgerLine]) -> object:

@@ -45,6 +45,10 @@ class GuardedProcess:
         except subprocess.TimeoutExpired:
             return None
 
+    def ask_to_end(self) -> None:
+        """SIGTERM, without waiting for what comes of it."""
+        self._signal(signal.SIGTERM)
+
     def stop(self, timeout_s: float) -> bool:
         """Ask it to end, and kill it after `timeout_s`; True when it ended by itself."""
         self._signal(signal.SIGCONT)  # a paused process would not hear the request

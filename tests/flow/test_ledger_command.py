@@ -1,0 +1,109 @@
+"""`tracejudge ledger`: the equation per judge and hour, dead letters per partition beside it, every gap by name."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracejudge.scores import DeadLetter, Decision, JudgeId, LedgerRow
+from tracejudge.store import Store, StoredTrace
+from tracejudge.testing import make_score, make_trace
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, run
+
+pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
+
+NOW = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
+LEXICAL = JudgeId("lexical@000000000000")
+
+
+@pytest.fixture
+def settings(tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "tracejudge.toml"
+    path.write_text(f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n', encoding="utf-8")
+    return path
+
+
+def fill(store: Store, *, decided: int) -> None:
+    """Six traces in each of two hours, of which so many of the second hour are decided; one undecided."""
+    for hour in (1, 2):
+        times = [NOW - timedelta(hours=3 - hour) + timedelta(minutes=n) for n in range(6)]
+        traces = [make_trace(10 * hour + n, event_time=at) for n, at in enumerate(times)]
+        store.traces.insert([StoredTrace(trace=trace, ingested_at=NOW) for trace in traces])
+        scored = traces[1:] if hour == 1 else traces[:decided]
+        store.scores.insert(
+            [make_score(trace_id=t.trace_id, event_time=t.event_time, judge_id=LEXICAL) for t in scored]
+        )
+        if hour == 1:
+            store.ledger.insert(
+                [
+                    LedgerRow(
+                        environment="production",
+                        app="shop",
+                        version="v1",
+                        category="",
+                        trace_id=traces[0].trace_id,
+                        event_time=traces[0].event_time,
+                        judge_name="lexical",
+                        judge_id=LEXICAL,
+                        decision=Decision.UNDECIDED,
+                        reason="judge_gone_bad_key",
+                        decided_at=NOW,
+                    )
+                ]
+            )
+    letters = [
+        DeadLetter(
+            source="kafka:traces", partition=n % 2, offset=n, key=None, value=b"{", reason="not_json", detail="",
+            at=NOW - timedelta(minutes=30 + 60 * (n // 2)),
+        )
+        for n in range(4)
+    ]  # fmt: skip
+    store.dead_letters.insert(letters)
+
+
+def said(capsys: pytest.CaptureFixture[str], *args: str, expect: int) -> str:
+    capsys.readouterr()
+    status = run(["ledger", "--since", "24h", *args])
+    shown = capsys.readouterr()
+    assert status == expect, shown.out + shown.err
+    return shown.out
+
+
+def test_a_gap_is_named_with_its_judge_and_hour(
+    settings: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(store, decided=4)
+    text = said(capsys, "--hourly", expect=EXIT_FAILED)
+    hour = f"{NOW - timedelta(hours=1):%Y-%m-%d %H}:00:00"
+    assert f"GAP: 2 traces are unaccounted for by lexical in the hour from {hour}" in text
+    assert text.count("GAP:") == 1
+    facts: Any = json.loads(said(capsys, "--hourly", "--json", expect=EXIT_FAILED))
+    assert [(line["traces"], line["unaccounted"]) for line in facts["lines"]] == [(6, 0), (6, 2)]
+
+
+def test_the_terms_add_up_and_dead_letters_stand_beside_them_by_hour_and_partition(
+    settings: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(store, decided=6)
+    text = said(capsys, expect=EXIT_DONE)
+    assert "12 traces = 11 scored + 0 invalid" in text
+    assert "1 undecided" in text
+    assert "1 traces wait for lexical: judged when it is back" in text
+    assert "4 dead letters (4 not_json)" in text
+    facts: Any = json.loads(said(capsys, "--hourly", "--json", expect=EXIT_DONE))
+    for line in facts["lines"]:
+        terms = line["passed"] + line["failed"] + line["invalid"] + sum(line["decisions"].values())
+        assert terms + line["unaccounted"] == line["traces"]
+    places = facts["dead_letters_by_partition"]
+    assert [(place["partition"], place["count"], place["reason"]) for place in places] == [
+        (0, 1, "not_json"),
+        (1, 1, "not_json"),
+    ] * 2
+    assert len({place["hour"] for place in places}) == 2
+    shown = said(capsys, "--hourly", expect=EXIT_DONE)
+    assert shown.count("kafka:traces") == 4
