@@ -14,15 +14,17 @@ Steps 3 and 4 may be repeated without a change, up to the notification that was 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tracejudge.alerts import (
+    Action,
     AlertEvent,
     Engine,
-    MinimumRule,
     Notifier,
+    Rule,
     SeenRows,
     SeriesSnapshot,
     SeriesStatus,
@@ -30,7 +32,9 @@ from tracejudge.alerts import (
     event_to_json,
 )
 from tracejudge.clock import Clock
+from tracejudge.scores import Score
 from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
+from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.deliveries import Deliveries
 
 logger = logging.getLogger(__name__)
@@ -54,7 +58,7 @@ class AlertLoop:
         self,
         *,
         store: Store,
-        rules: Sequence[MinimumRule],
+        rules: Sequence[Rule],
         notifiers: Sequence[Notifier],
         clock: Clock,
         holder: str,
@@ -148,6 +152,7 @@ class AlertLoop:
     def _forget(self) -> None:
         self._engine = None
         self._cursor: Cursor | None = None
+        self._acted: tuple[datetime, str] | None = None  # the last action of a person that was applied
         self._seen = SeenRows()
         self._unpublished: list[AlertEvent] = []
         self._late_rows = 0
@@ -174,6 +179,8 @@ class AlertLoop:
         """Folds all rows there are; False when the lease was lost meanwhile."""
         until = self._store.now() - self._settle
         place, unsaved = self._begin(), 0
+        actions = deque(read_actions(self._store, after=self._acted, until=until))
+        acting = bool(actions)
         while page := self._store.scores.since(place, until=until, limit=_PAGE):
             place = Cursor(page[-1].judged_at, page[-1].trace_id)
             cursor = self._cursor
@@ -182,7 +189,7 @@ class AlertLoop:
             if late:
                 self._late_rows += late
                 logger.info("alert loop: %d rows turned up behind the cursor and were folded on arrival", late)
-            self._unpublished += engine.fold(fresh)
+            self._fold_page(engine, fresh, actions)
             if cursor is None or place > cursor:
                 self._cursor = place
                 self._seen.forget_before(place.judged_at - self._lookback)
@@ -193,9 +200,24 @@ class AlertLoop:
                 unsaved = 0
             if not self._still_leading():
                 return False
-        if unsaved:
+        self._fold_page(engine, [], actions)
+        if unsaved or acting:
             self._save(engine.snapshot(changed_only=True))
         return True
+
+    def _fold_page(self, engine: Engine, rows: list[Score], actions: deque[Action]) -> None:
+        """Folds rows in their order, each action of a person between those judged before and after it.
+
+        Without rows all actions that are left are applied: no row that was judged before them is to come.
+        """
+        while actions and (not rows or actions[0].at <= rows[-1].judged_at):
+            action = actions.popleft()
+            before = [row for row in rows if row.judged_at < action.at]
+            self._unpublished += engine.fold(before)
+            rows = rows[len(before) :]
+            self._unpublished += engine.apply(action)
+            self._acted = (action.at, action.action_id)
+        self._unpublished += engine.fold(rows)
 
     def _begin(self) -> Cursor | None:
         """Where to read from: the cursor, or once a minute a stretch before it."""
@@ -215,7 +237,9 @@ class AlertLoop:
             logger.error("alert loop: %d events were refused by the store", len(inserted.rejected))
         self._checkpoint("events stored")
         still_open = {status.alert_event_id for status in engine.status()}
-        self._deliveries.enqueue(events, still_open=still_open)
+        since = min(event.at for event in events)
+        silences = [action for action in read_actions(self._store) if action.end is None or action.end > since]
+        self._deliveries.enqueue(events, still_open=still_open, silences=silences)
         self._checkpoint("outbox stored")
         self._unpublished = []
         self._save([])
@@ -237,6 +261,7 @@ class AlertLoop:
             "seen": self._seen.to_state(),
             "unpublished": [event_to_json(event) for event in self._unpublished],
             "late_rows": self._late_rows,
+            "acted": None if self._acted is None else [self._acted[0].isoformat(), self._acted[1]],
         }
         fencing = self._lease.fencing
         self._store.alert_snapshots.save_all(
@@ -270,9 +295,11 @@ class AlertLoop:
         self._seen = SeenRows.from_state(state["seen"])
         self._unpublished = [event_from_json(event) for event in state["unpublished"]]
         self._late_rows = state["late_rows"]
+        acted = state.get("acted")  # older snapshots have none
+        self._acted = None if acted is None else (datetime.fromisoformat(acted[0]), acted[1])
 
 
-def load_series(store: Store, rules: Sequence[MinimumRule]) -> list[SeriesStatus]:
+def load_series(store: Store, rules: Sequence[Rule]) -> list[SeriesStatus]:
     """Where every series of the rules stood when the alert loop last saved it, and which are silent now."""
     engine = Engine(rules)
     stored = store.alert_snapshots.load_all()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from tracejudge.alerts import AlertEvent, NotDelivered, Notifier
+from tracejudge.alerts import Action, AlertEvent, NotDelivered, Notifier
 from tracejudge.clock import Clock
 from tracejudge.store import OutboxItem, Store
 
@@ -47,14 +47,22 @@ class Deliveries:
         self._clock = clock
         self._checkpoint = checkpoint
 
-    def enqueue(self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None]) -> None:
-        """Puts every event into the outbox of every channel; repeating it changes nothing."""
+    def enqueue(
+        self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None], silences: Sequence[Action] = ()
+    ) -> None:
+        """Puts every event into the outbox of every channel; repeating it changes nothing.
+
+        One that a person has silenced is kept there as well, as given up with the reason.
+        """
         now = self._clock.now()
         items = []
         for event in events:
             stale = now - event.at > STALE_AFTER and not (event.kind == "firing" and event.event_id in still_open)
+            silence = next((action for action in silences if action.silences(event)), None)
             for name in self._notifiers:
                 item = OutboxItem(event_id=event.event_id, notifier=name, updated_at=now)
+                if silence is not None:
+                    item = replace(item, state="given_up", last_error=f"silenced by action {silence.action_id}")
                 if stale:
                     item = replace(item, state="given_up", last_error="older than a day when it was found; not sent")
                 items.append(item)

@@ -22,7 +22,7 @@ from pydantic_settings import SettingsError as _SourceError
 
 from tracejudge.alerts.notifiers import NotifierSettings
 from tracejudge.alerts.notifiers.exchange import parse_url
-from tracejudge.alerts.rule import MinimumRule
+from tracejudge.alerts.rule import AnyRule
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec, check_caps
 from tracejudge.sampling import SamplingPolicy
@@ -162,7 +162,7 @@ class Settings(BaseSettings):
     intake: IntakeSettings = IntakeSettings()
     judges: tuple[JudgeSpec, ...] = (JudgeSpec(name="lexical", kind="lexical"),)
     sampling: SamplingPolicy = SamplingPolicy()
-    rules: tuple[MinimumRule, ...] = ()
+    rules: tuple[AnyRule, ...] = ()
     notifiers: tuple[NotifierSettings, ...] = ()
     alert_loop: AlertLoopSettings = AlertLoopSettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -243,7 +243,7 @@ def faults_of(error: ValidationError) -> list[str]:
     lines = []
     for fault in error.errors(include_url=False, include_context=False):
         key = ""
-        for step in fault["loc"]:
+        for step in _steps(fault["loc"]):
             key += f"[{step}]" if isinstance(step, int) else f".{step}" if key else str(step)
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "missing":
@@ -257,6 +257,13 @@ def faults_of(error: ValidationError) -> list[str]:
             seen = repr(fault["input"])
             lines.append(f"{key}: {message}, got {seen if len(seen) <= 60 else seen[:57] + '...'}")
     return lines
+
+
+def _steps(path: tuple[int | str, ...]) -> Iterable[int | str]:
+    """The path as it stands in the file: pydantic adds the type of a rule after its number."""
+    for number, step in enumerate(path):
+        if not (number == 2 and path[0] == "rules" and step in ("minimum", "drift", "max_drop")):
+            yield step
 
 
 def _may_hold_a_secret(key: str) -> bool:

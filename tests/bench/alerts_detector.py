@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracejudge.alerts import MinimumRule, SeriesKey
-from tracejudge.alerts.detector import ODDS, PRIOR, hypothetical_rates
+from tracejudge.alerts.bets import ODDS, PRIOR, hypothetical_rates
 from tracejudge.alerts.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
 from tracejudge.alerts.weights import TRIM, WeightScale
 from tracejudge.scores import Outcome
@@ -24,6 +24,8 @@ from tracejudge.testing import make_score
 
 _CHUNK = 150  # rows: 150 times the largest log factor stays far below what a float can hold
 _CLIP = 0.98
+UNIT = 100.0
+"""The benchmark's weights have mean 1 and may lie below it, as no inverse probability can: only their ratios matter."""
 _KEY = SeriesKey(rule="bench", environment="production", app="bench", judge_name="judge", judge_id="judge@0")
 
 
@@ -46,7 +48,7 @@ class Shipped:
             score=1.0 if passed else 0.0,
             event_time=at,
             judged_at=at,
-            inclusion_probability=1.0 / weight,
+            inclusion_probability=1.0 / (UNIT * weight),
         )
         return self.series.fold(row, alarm_hours=self.alarm_hours) is Turn.FIRED
 
@@ -56,7 +58,7 @@ class Shipped:
         unit = np.array([(b - rate) / (b * (1.0 - b)) for rate in hypothetical_rates(b)])
         prior = np.array(PRIOR)
         scale = WeightScale()
-        scaled = np.array([scale.next(w) for w in weight.tolist()]).reshape(-1, 2)
+        scaled = np.array([scale.next(UNIT * w) for w in weight.tolist()]).reshape(-1, 2)
         watermark = np.maximum.accumulate(at_s)
         hours = np.minimum(np.diff(watermark, prepend=watermark[:1]) / 3600.0, LONGEST_STEP_H)
         bets = np.minimum(unit[:, None] * (scaled[:, 0] / scaled[:, 1]), _CLIP / (1.0 - b))

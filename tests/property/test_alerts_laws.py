@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.verdicts import minute, row
 from tracejudge.alerts import AlertEvent, Engine, MinimumRule, SeriesSnapshot
-from tracejudge.alerts.detector import ODDS, PRIOR, DropDetector, hypothetical_rates
+from tracejudge.alerts.bets import ODDS, PRIOR, Bets, hypothetical_rates
+from tracejudge.alerts.detector import DropDetector
 from tracejudge.alerts.recovery import RecoveryDetector
 from tracejudge.alerts.sums import Place, Sums
 from tracejudge.alerts.weights import WeightScale
@@ -50,7 +51,7 @@ verdict_lists = st.lists(
 def test_evidence_is_the_sum_over_all_components_and_starting_times(
     verdicts: list[Verdict], boundary: float, deff: float
 ) -> None:
-    detector = DropDetector(boundary)
+    detector = DropDetector(Bets(boundary))
     for verdict in verdicts:
         detector.observe(passed=verdict.passed, weight=verdict.weight, deff=deff, hours=verdict.hours, place=NOWHERE)
         assume(max(detector.hours) < 1e12)  # the ceiling, far above any alarm level
@@ -68,9 +69,9 @@ def test_evidence_is_the_sum_over_all_components_and_starting_times(
 @given(boundary=st.floats(0.02, 0.99))
 @settings(deadline=None)
 def test_unweighted_factors_are_the_likelihood_ratios(boundary: float) -> None:
-    detector = DropDetector(boundary)
+    detector = DropDetector(Bets(boundary))
     for passed in (True, False):
-        factors = detector.factors(passed=passed)
+        factors = detector.bets.factors(passed=passed)
         for rate, factor in zip(hypothetical_rates(boundary), factors, strict=True):
             ratio = rate / boundary if passed else (1 - rate) / (1 - boundary)
             assert factor == pytest.approx(max(ratio, 1 - 0.98), rel=1e-9)
@@ -95,7 +96,7 @@ def test_the_expected_factor_is_one_at_the_boundary_exactly_whatever_the_samplin
         for passed in (True, False)
     ]
     deff = sum(p * w * w for p, w, _ in outcomes)
-    detector = DropDetector(boundary)
+    detector = DropDetector(Bets(boundary))
     for j in range(len(ODDS)):
         clipped = any(
             (boundary - hypothetical_rates(boundary)[j]) / ((1 - boundary) * boundary * deff) * w
@@ -104,7 +105,7 @@ def test_the_expected_factor_is_one_at_the_boundary_exactly_whatever_the_samplin
         )
         if clipped:
             continue  # the claim is about the clipped weights there
-        expected = sum(p * detector.factors(passed=passed, weight=w, deff=deff)[j] for p, w, passed in outcomes)
+        expected = sum(p * detector.bets.factors(passed=passed, weight=w, deff=deff)[j] for p, w, passed in outcomes)
         assert expected == pytest.approx(1.0, abs=1e-12)
 
 
@@ -114,7 +115,7 @@ def test_evidence_minus_time_is_a_supermartingale_at_or_above_the_boundary(rate:
     gaps = [0.1, 0.0, 2.0, 0.5, 0.3, 0.0, 0.1, 1.0, 0.2, 0.1]
     expected = 0.0
     for sequence in itertools.product((True, False), repeat=len(gaps)):
-        detector = DropDetector(0.8)
+        detector = DropDetector(Bets(0.8))
         for passed, hours in zip(sequence, gaps, strict=True):
             detector.observe(passed=passed, weight=1.0, deff=1.0, hours=hours, place=NOWHERE)
         passes = sum(sequence)
@@ -141,13 +142,13 @@ def test_the_recovery_factor_is_one_at_the_half_way_point(weights: tuple[float, 
 @given(verdicts=verdict_lists)
 @settings(deadline=None)
 def test_the_estimated_start_is_where_the_log_factors_sum_to_the_most(verdicts: list[Verdict]) -> None:
-    detector = DropDetector(0.8)
+    detector = DropDetector(Bets(0.8))
     sums = Sums()
     logs: list[list[float]] = []
     for number, verdict in enumerate(verdicts):
         place = Place(minute(number), sums)
         detector.observe(passed=verdict.passed, weight=verdict.weight, deff=1.0, hours=verdict.hours, place=place)
-        logs.append([math.log(f) for f in detector.factors(passed=verdict.passed, weight=verdict.weight)])
+        logs.append([math.log(f) for f in detector.bets.factors(passed=verdict.passed, weight=verdict.weight)])
         sums = sums.plus(passed=verdict.passed, weight=1.0)
     start = detector.start
     tails = [math.fsum(log[detector.leading] for log in logs[k:]) for k in range(len(logs))]

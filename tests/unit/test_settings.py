@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
@@ -128,14 +128,17 @@ def test_the_example_file_can_be_used_as_it_is() -> None:
     assert settings.queue.startswith("kafka://")
 
 
-def _fields(model: type[BaseModel]) -> set[str]:
-    names = set()
+def _fields(model: type[BaseModel], above: frozenset[type[BaseModel]] = frozenset()) -> set[str]:
+    names: set[str] = set()
+    if model in above:  # conditions hold conditions
+        return names
     for name, field in model.model_fields.items():
         names.add(field.alias or name)
-        kinds: list[Any] = [field.annotation, *getattr(field.annotation, "__args__", ())]
-        for kind in kinds:
+        kinds: list[Any] = [field.annotation]
+        for kind in kinds:  # grows: the members of unions, the items of tuples, what is annotated
+            kinds += get_args(kind)
             if isinstance(kind, type) and issubclass(kind, BaseModel):
-                names |= _fields(kind)
+                names |= _fields(kind, above | {model})
     return names
 
 

@@ -11,25 +11,32 @@ from rich.console import Console
 from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge_consumer.commands.alert_verbs import accept, actions, dismiss, mark, silence
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, interval, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
 
 
-@click.command(
+@click.group(
     name="alerts",
+    invoke_without_command=True,
     epilog="""\b
 Examples:
   tracejudge alerts
-  tracejudge alerts --since 30d --json""",
+  tracejudge alerts --since 30d --json
+  tracejudge alerts accept rule=drift app=shop --note "agreed: v42 answers shorter"
+  tracejudge alerts silence app=shop --for 2h""",
 )
+@click.pass_context
 @config_option
 @json_option
 @click.option("--since", type=Moment(), default="7d", show_default=True, help="Events from then on.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
-def command(config: str, as_json: bool, since: datetime, limit: int) -> None:
-    """Past alert events, and the state of every series."""
+def command(ctx: click.Context, config: str, as_json: bool, since: datetime, limit: int) -> None:
+    """Past alert events, and the state of every series; with a command, say something about them."""
+    if ctx.invoked_subcommand is not None:
+        return
     settings = load_settings(config)
     with connect_store(settings) as store:
         events = store.alert_events.all(since=since, limit=limit)
@@ -48,6 +55,7 @@ def command(config: str, as_json: bool, since: datetime, limit: int) -> None:
                 ident(status.key.judge_id) + (" (heuristic)" if status.heuristic else ""),
                 ", ".join(f"{harmless(name)}={harmless(value)}" for name, value in status.key.group) or "–",
                 status.state.replace("_", " "),
+                percent(status.boundary),
                 f"{status.evidence:.3g}",
                 f"{status.n_eff:.0f}",
                 instant(status.last_judged_at),
@@ -55,12 +63,17 @@ def command(config: str, as_json: bool, since: datetime, limit: int) -> None:
             for status in series
         ]
         columns = [("rule", "left"), ("app", "left"), ("JudgeId", "left"), ("slice", "left"), ("state", "left")]
+        columns += [("fires below", "right")]
         columns += [("evidence (fires at 1)", "right"), ("n_eff", "right"), ("last score", "left")]
         out.print(table("Series", columns, rows))
     for event in events:
         show_event(out, event)
     if not events:
         out.print(f"no events since {instant(since)} UTC")
+
+
+for _verb in (accept, dismiss, silence, mark, actions):
+    command.add_command(_verb)
 
 
 def show_event(out: Console, event: AlertEvent) -> None:

@@ -59,6 +59,6 @@ def _show(config: str, settings: Settings) -> None:
     for rule in settings.rules:
         severity = effective_severity(rule, heuristic=rule.judge in heuristics)
         out.print(
-            f"rule   {rule.name}: {rule.judge} of {rule.environment} not below {100 * rule.minimum:g} %, "
+            f"rule   {rule.name}: {rule.judge} of {rule.environment} {rule.demand}, "
             f"false alarms {rule.false_alarms}, opens a {severity}"
         )

@@ -1,10 +1,11 @@
 """Alerting on judged pass rates with a promise about false alarms. Pure except for the notifiers."""
 
+from tracejudge.alerts.actions import Action
 from tracejudge.alerts.engine import Engine, SeriesStatus
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesState, Severity
 from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
 from tracejudge.alerts.notify import NotDelivered, Notifier
-from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule, effective_severity
+from tracejudge.alerts.rule import HEALTH_RULE, AnyRule, DriftRule, MaxDropRule, MinimumRule, Rule, effective_severity
 from tracejudge.alerts.seen import SeenRows
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.wire import EVENT_VERSION, event_from_json, event_to_json
@@ -12,13 +13,18 @@ from tracejudge.alerts.wire import EVENT_VERSION, event_from_json, event_to_json
 __all__ = [
     "EVENT_VERSION",
     "HEALTH_RULE",
+    "Action",
     "AlertEvent",
+    "AnyRule",
+    "DriftRule",
     "Engine",
     "EventKind",
+    "MaxDropRule",
     "MinimumRule",
     "NotDelivered",
     "Notifier",
     "NotifierSettings",
+    "Rule",
     "SeenRows",
     "SeriesKey",
     "SeriesSnapshot",

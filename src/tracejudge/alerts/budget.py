@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from tracejudge.alerts.event import SeriesKey
-from tracejudge.alerts.rule import MinimumRule
+from tracejudge.alerts.rule import Rule
 
 
 class Budget:
@@ -17,7 +17,7 @@ class Budget:
     24 D / share_k hours the mean time to the first false alarm of all of them together is at least D days.
     """
 
-    def __init__(self, rules: tuple[MinimumRule, ...], *, keys: Iterable[SeriesKey] = ()) -> None:
+    def __init__(self, rules: tuple[Rule, ...], *, keys: Iterable[SeriesKey] = ()) -> None:
         self._rules = rules
         self._slices: defaultdict[tuple[str, str], set[tuple[object, ...]]] = defaultdict(set)
         self._shares: dict[tuple[str, str], float] = {}
@@ -39,6 +39,6 @@ class Budget:
             share = self._shares[place] = 1.0 / max(1, rules, len(self._slices[place]))
         return share
 
-    def alarm_hours(self, key: SeriesKey, rule: MinimumRule) -> float:
+    def alarm_hours(self, key: SeriesKey, rule: Rule) -> float:
         """The evidence A, in hours, at which the series fires."""
         return rule.hours_between_false_alarms / self.share(key)

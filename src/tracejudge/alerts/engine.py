@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from tracejudge.alerts import explain, snapshots
+from tracejudge.alerts.actions import Action
 from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey, SeriesState
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
-from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule
+from tracejudge.alerts.rule import HEALTH_RULE, Rule
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.state import PENDING_SHARE, Series, Turn
 from tracejudge.scores import LIVE_RUN, Score
@@ -33,7 +34,9 @@ class SeriesStatus:
 
     key: SeriesKey
     state: SeriesState
-    boundary: float
+    boundary: float | None  # None while a baseline is being learned
+    baseline: float | None  # the learned rate; None for a rule with a minimum, and before anything is learned
+    smallest_drop: float | None  # below the boundary, that a learned baseline can tell from chance by now
     evidence: float  # M / A: fires at 1, pending above 0.1; stands still while firing
     alarm_hours: float  # A: the promised mean hours between false alarms of this series
     n_eff: float
@@ -51,7 +54,7 @@ class Engine:
     Raises ValueError when two rules have one name.
     """
 
-    def __init__(self, rules: Sequence[MinimumRule]) -> None:
+    def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = {rule.name: rule for rule in rules}
         if len(self.rules) != len(rules):
             names = [rule.name for rule in rules]
@@ -63,7 +66,7 @@ class Engine:
         self._silent: dict[_Family, SeriesKey] = {}
         self._budget = Budget(tuple(rules))
         self._per_rule: Counter[str] = Counter()
-        self._watching: dict[tuple[str, str, str], tuple[MinimumRule, ...]] = {}
+        self._watching: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
         self._changed: dict[SeriesKey | JudgePlace, None] = {}  # since the last snapshot, in order
         self._gone: dict[str, None] = {}  # names of snapshots to be marked as retired
         self._now: datetime | None = None
@@ -97,6 +100,26 @@ class Engine:
             events.append(explain.silence(series, at=last + limit, limit=limit))
             self._changed[series.key] = None
         self._retire(now)
+        return events
+
+    def apply(self, action: Action) -> list[AlertEvent]:
+        """Closes the open alerts that an accept or a dismissal is about; other actions change nothing here.
+
+        Call it when all rows judged before the action are folded.
+        """
+        events: list[AlertEvent] = []
+        if action.verb not in ("accept", "dismiss"):
+            return events
+        for key in sorted(self._series, key=_order):
+            series = self._series[key]
+            if series.alert is None or not action.matches(key, event_id=series.alert.event_id):
+                continue
+            events.append(explain.closed_by_action(series, action))
+            if action.verb == "accept":
+                series.accept()
+            else:
+                series.dismiss()
+            self._changed[key] = None
         return events
 
     def status(self) -> list[SeriesStatus]:
@@ -143,7 +166,7 @@ class Engine:
             self._gone[snapshot.name] = None
         return events
 
-    def _rules_of(self, environment: str, app: str, judge_name: str) -> tuple[MinimumRule, ...]:
+    def _rules_of(self, environment: str, app: str, judge_name: str) -> tuple[Rule, ...]:
         place = (environment, app, judge_name)
         rules = self._watching.get(place)
         if rules is None:
@@ -169,7 +192,7 @@ class Engine:
         self._changed[place] = None
         return health
 
-    def _fold_rule(self, rule: MinimumRule, score: Score, health: JudgeHealth, events: list[AlertEvent]) -> None:
+    def _fold_rule(self, rule: Rule, score: Score, health: JudgeHealth, events: list[AlertEvent]) -> None:
         key = SeriesKey(
             rule=rule.name,
             environment=score.environment,
@@ -258,7 +281,9 @@ class Engine:
         return SeriesStatus(
             key=key,
             state=state,
-            boundary=series.rule.minimum,
+            boundary=series.boundary,
+            baseline=series.baseline.m if series.baseline is not None and series.baseline.known else None,
+            smallest_drop=series.baseline.smallest_drop if series.baseline is not None else None,
             evidence=evidence,
             alarm_hours=alarm_hours,
             n_eff=series.sums.n_eff,
@@ -292,7 +317,7 @@ def _recency(series: Series) -> tuple[object, ...]:
     return (series.last_judged_at, _order(series.key))
 
 
-def _same_question(was: MinimumRule, rule: MinimumRule, *, key: SeriesKey) -> bool:
+def _same_question(was: Rule, rule: Rule, *, key: SeriesKey) -> bool:
     """Whether evidence gathered under `was` is evidence under `rule`."""
     watched = rule.watches(environment=key.environment, app=key.app, judge_name=key.judge_name)
-    return watched and was.minimum == rule.minimum and was.group_by == rule.group_by
+    return watched and was.question == rule.question

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
+from tracejudge.alerts.actions import Action
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, Severity
 from tracejudge.alerts.health import HEALTHY_UP_TO, UNHEALTHY_ABOVE, InvalidShare, JudgeHealth
 from tracejudge.alerts.recovery import RESOLVE_HOURS
-from tracejudge.alerts.rule import effective_severity
+from tracejudge.alerts.rule import DriftRule, MinimumRule, Rule, effective_severity
 from tracejudge.alerts.state import Series, hypothetical_rate
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
@@ -33,7 +34,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         raise ValueError(f"{series.key!r} has no open alert; call this right after it fired")
     since, before = _rate(series.since_start), _rate(series.before_start)
     days = alert.alarm_hours * share / 24.0
-    summary = f"{_subject(series)} fell below {percent(rule.minimum)}"
+    summary = f"{_subject(series)} {_fell(rule, alert.boundary, before)}"
     if since is not None and since.estimate is not None:
         summary += (
             f": about {percent(since.estimate)} since about {_clock(alert.start.at, beside=alert.at)} "
@@ -43,13 +44,14 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
     evidence: dict[str, object] = {
         "rule": rule.name,
         "type": rule.type,
-        "boundary": rule.minimum,
+        "boundary": alert.boundary,
+        "baseline": series.baseline.m if series.baseline is not None else None,
         "evidence_hours": alert.evidence_hours,
         "alarm_hours": alert.alarm_hours,
         "evidence_share": alert.evidence_hours / alert.alarm_hours,
         "false_alarms": rule.false_alarms,
         "budget_share": share,
-        "hypothetical_rate": hypothetical_rate(alert, rule.minimum),
+        "hypothetical_rate": hypothetical_rate(alert),
         "started_about": _iso(alert.start.at),
         "before": rate_numbers(before),
         "since": rate_numbers(since),
@@ -59,6 +61,15 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
     return _event(series, kind="firing", at=alert.at, summary=summary, evidence=evidence)
 
 
+def _fell(rule: Rule, boundary: float, before: PassRate | None) -> str:
+    if isinstance(rule, MinimumRule):
+        return f"fell below {percent(boundary)}"
+    was = f" from {percent(before.estimate)}" if before is not None and before.estimate is not None else ""
+    if isinstance(rule, DriftRule):
+        return f"fell{was}"
+    return f"fell{was}, more than {round(100 * rule.max_drop, 1):g} points below its reference"
+
+
 def resolved(series: Series, *, at: datetime) -> AlertEvent:
     """The event of a series whose rate has come back."""
     alert = series.alert
@@ -66,16 +77,17 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
         raise ValueError(f"{series.key!r} has not recovered; call this before the alert is closed")
     good = _rate(series.sums.since(alert.recovery.start.before))
     # Resolving needs evidence that the rate has left the level of the fall half-way, which may still be below.
-    below = good is not None and good.estimate is not None and good.estimate < series.rule.minimum
-    summary = f"{_subject(series)} " + ("is better, and still below its minimum" if below else "recovered")
+    limit = "the minimum" if isinstance(series.rule, MinimumRule) else "the level it fell from"
+    below = good is not None and good.estimate is not None and good.estimate < alert.boundary
+    summary = f"{_subject(series)} " + (f"is better, and still below {limit}" if below else "recovered")
     if good is not None and good.estimate is not None:
         summary += (
             f": about {percent(good.estimate)} since about {_clock(alert.recovery.start.at, beside=at)} "
-            f"({good.judged} judged traces{_interval(good)}); the minimum is {percent(series.rule.minimum)}"
+            f"({good.judged} judged traces{_interval(good)}); {limit} is {percent(alert.boundary)}"
         )
     evidence: dict[str, object] = {
         "rule": series.rule.name,
-        "boundary": series.rule.minimum,
+        "boundary": alert.boundary,
         "fired_event_id": alert.event_id,
         "fired_at": _iso(alert.at),
         "recovered_about": _iso(alert.recovery.start.at),
@@ -99,6 +111,27 @@ def closed_by_rule_change(series: Series, *, removed: bool) -> AlertEvent:
         at=series.last_judged_at or alert.at,
         summary=f"{_subject(series)}: alert closed because rule {_plain(series.rule.name)} was {what}",
         evidence={"rule": series.rule.name, "fired_event_id": alert.event_id, "closed_because": f"rule_{what}"},
+    )
+
+
+def closed_by_action(series: Series, action: Action) -> AlertEvent:
+    """Closes an alert because a person said so: nothing is claimed about the rate."""
+    alert = series.alert
+    if alert is None:
+        raise ValueError(f"{series.key!r} has no open alert")
+    what = "accepted as the new normal" if action.verb == "accept" else "dismissed as a false alarm"
+    by = f" by {_plain(action.by)}" if action.by else ""
+    return _event(
+        series,
+        kind="resolved",
+        at=action.at,
+        summary=f"{_subject(series)}: alert {what}{by}",
+        evidence={
+            "rule": series.rule.name,
+            "fired_event_id": alert.event_id,
+            "closed_because": "accepted" if action.verb == "accept" else "dismissed",
+            "action_id": action.action_id,
+        },
     )
 
 

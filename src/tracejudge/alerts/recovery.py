@@ -14,7 +14,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tracejudge.alerts.detector import hypothetical_rates, place_from_state, place_to_state
+from tracejudge.alerts.bets import hypothetical_rates
+from tracejudge.alerts.detector import place_from_state, place_to_state
 from tracejudge.alerts.sums import Place
 
 RESOLVE_HOURS: Final = 72.0

@@ -1,12 +1,22 @@
-"""What a user asks to be told about: a rate that must not fall below a minimum, with a promise about false alarms."""
+"""What a user asks to be told about: a rate that must not fall, with a promise about false alarms."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    TypeAdapter,
+    field_validator,
+)
 
 from tracejudge.alerts.event import Severity
 
@@ -56,8 +66,8 @@ def parse_false_alarms(text: str) -> timedelta:
     return between
 
 
-class MinimumRule(BaseModel):
-    """The pass rate of a judge must not be below `minimum`.
+class _Rule(BaseModel):
+    """What every rule says.
 
     Each application of the environment, each JudgeId and each combination of the `group_by` values is a series of its
     own. `false_alarms` is the budget of all quality series of an (environment, app) together.
@@ -66,12 +76,10 @@ class MinimumRule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Name
-    type: Literal["minimum"] = "minimum"
     judge: str = Field(min_length=1)
     environment: str = "production"
     app: str | None = None  # None: every application, each a series of its own
     group_by: tuple[GroupField, ...] = ()
-    minimum: float = Field(ge=0.01, le=0.999, allow_inf_nan=False)  # outside, one failure or none would decide
     false_alarms: str = "1 per 30d"
     min_effective_samples: float = Field(default=20, ge=1, le=100_000, allow_inf_nan=False)
     severity: Severity = "ticket"
@@ -122,7 +130,97 @@ class MinimumRule(BaseModel):
         return judge_name == self.judge and environment == self.environment and (self.app is None or app == self.app)
 
 
-def effective_severity(rule: MinimumRule, *, heuristic: bool) -> Severity:
+class MinimumRule(_Rule):
+    """The pass rate of a judge must not be below `minimum`."""
+
+    type: Literal["minimum"] = "minimum"
+    minimum: float = Field(ge=0.01, le=0.999, allow_inf_nan=False)  # outside, one failure or none would decide
+
+    @property
+    def question(self) -> tuple[object, ...]:
+        """What evidence is about: under another question it counts for nothing."""
+        return (self.type, self.group_by, self.minimum)
+
+    @property
+    def demand(self) -> str:
+        """The rule in words."""
+        return f"not below {100 * self.minimum:g} %"
+
+
+class DriftRule(_Rule):
+    """The pass rate of a judge must not fall below what it has been.
+
+    What it has been is learned from the series itself, with its season, and goes on growing behind a lag of two days.
+    Falls smaller than `min_drop` (a share: 0.03 is 3 points) are not worth telling.
+    """
+
+    type: Literal["drift"]
+    min_drop: float = Field(default=0.0, ge=0.0, le=0.5, allow_inf_nan=False)
+
+    @property
+    def question(self) -> tuple[object, ...]:
+        """What evidence is about: under another question it counts for nothing."""
+        return (self.type, self.group_by, self.min_drop)
+
+    @property
+    def demand(self) -> str:
+        """The rule in words."""
+        least = f" by {100 * self.min_drop:g} points or more" if self.min_drop else ""
+        return f"not falling{least}"
+
+
+class MaxDropRule(_Rule):
+    """The pass rate of a judge must not be more than `max_drop` below what it was in the first `reference` time.
+
+    That baseline is frozen once it is complete, so that a slow decline cannot pass into it.
+    """
+
+    type: Literal["max_drop"]
+    max_drop: float = Field(gt=0.0, le=0.9, allow_inf_nan=False)  # a share: 0.03 is 3 points
+    reference: str = "14d"
+
+    @field_validator("reference")
+    @classmethod
+    def _reference_parses(cls, text: str) -> str:
+        if not timedelta(hours=1) <= parse_duration(text) <= timedelta(days=28):
+            raise ValueError(f"{text!r} is not between 1 hour and 28 days; write it as '14d'")
+        return text
+
+    @property
+    def question(self) -> tuple[object, ...]:
+        """What evidence is about: under another question it counts for nothing."""
+        return (self.type, self.group_by, self.max_drop, self.reference)
+
+    @property
+    def demand(self) -> str:
+        """The rule in words."""
+        return f"not more than {100 * self.max_drop:g} points below its first {self.reference}"
+
+
+Rule = MinimumRule | DriftRule | MaxDropRule
+"""Any rule: what the library works with."""
+
+
+def _type_of(value: object) -> str:
+    return str(value.get("type", "minimum")) if isinstance(value, Mapping) else str(getattr(value, "type", "minimum"))
+
+
+AnyRule = Annotated[
+    Annotated[MinimumRule, Tag("minimum")]
+    | Annotated[DriftRule, Tag("drift")]
+    | Annotated[MaxDropRule, Tag("max_drop")],
+    Discriminator(
+        _type_of,
+        custom_error_type="rule_type",
+        custom_error_message="is not a type of rule; write minimum, drift or max_drop",
+    ),
+]
+"""Any rule, as it stands in settings and snapshots; one without `type` is a minimum."""
+
+RULE: Final[TypeAdapter[Rule]] = TypeAdapter(AnyRule)
+
+
+def effective_severity(rule: Rule, *, heuristic: bool) -> Severity:
     """The severity that alerts of the rule really have: a ticket where a heuristic judge may not page, else its own.
 
     >>> effective_severity(MinimumRule(name="r", judge="lexical", minimum=0.8, severity="page"), heuristic=True)

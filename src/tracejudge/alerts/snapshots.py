@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
-from tracejudge.alerts.rule import MinimumRule
+from tracejudge.alerts.rule import RULE, Rule
 from tracejudge.alerts.state import Series
 
 FORMAT: Final = 1
@@ -32,10 +32,10 @@ class SeriesFound:
     """A series as it was, with the rule it was watched under."""
 
     key: SeriesKey
-    rule: MinimumRule
+    rule: Rule
     state: Mapping[str, Any]
 
-    def series(self, rule: MinimumRule) -> Series:
+    def series(self, rule: Rule) -> Series:
         """The series, continued under `rule`."""
         return Series.from_state(self.state, key=self.key, rule=rule)
 
@@ -85,7 +85,7 @@ def read(snapshot: SeriesSnapshot) -> SeriesFound | HealthFound | None:
         return None
     key = dict(state["key"])
     key["group"] = tuple((field, value) for field, value in key["group"])
-    return SeriesFound(SeriesKey(**key), MinimumRule.model_validate(state["rule"]), state["series"])
+    return SeriesFound(SeriesKey(**key), RULE.validate_python(state["rule"]), state["series"])
 
 
 def series_name(key: SeriesKey) -> str:

@@ -9,10 +9,12 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from tracejudge.alerts.detector import DropDetector, hypothetical_rates, place_from_state, place_to_state
+from tracejudge.alerts.baseline import Baseline
+from tracejudge.alerts.bets import PRIOR, Bets, hypothetical_rates
+from tracejudge.alerts.detector import DropDetector, place_from_state, place_to_state
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.recovery import RecoveryDetector
-from tracejudge.alerts.rule import MinimumRule
+from tracejudge.alerts.rule import MaxDropRule, MinimumRule, Rule, parse_duration
 from tracejudge.alerts.sums import Place, Sums
 from tracejudge.alerts.weights import WeightScale
 from tracejudge.scores import Bucket, Score
@@ -35,6 +37,9 @@ TOO_LATE: Final = timedelta(hours=48)
 SMALLEST_PROBABILITY: Final = 1e-7
 """A row sampled with less (or with no probability at all) is no observation: the square of its weight would swallow
 those of ordinary rows in a double, or be infinite, and silence the series for good. Not folded, only counted."""
+
+WARM_AT: Final = 0.10
+"""A series with a learned baseline is warming up until it would tell a drop so small, as a share."""
 
 _FAILURES_KEPT: Final = 32
 
@@ -62,18 +67,23 @@ class OpenAlert:
     at: datetime  # judged_at of the row that decided it
     start: Place  # where the drop seems to have begun
     component: int
+    boundary: float  # that it fell below, as of the row that decided it
     evidence_hours: float  # M when it fired
     alarm_hours: float  # A when it fired
     recovery: RecoveryDetector
+    aside: Baseline | None = None  # what a learned baseline has not learned since the drop began
 
 
 class Series:
     """Folds the rows of one series. Which rows belong to it, and what an event says, is decided elsewhere."""
 
-    def __init__(self, *, key: SeriesKey, rule: MinimumRule) -> None:
+    def __init__(self, *, key: SeriesKey, rule: Rule) -> None:
         self.key = key
         self.rule = rule
-        self.detector = DropDetector(rule.minimum)
+        self.baseline = _baseline_of(rule)
+        # Before a baseline is known nothing is armed, and the boundary is not looked at.
+        fixed = Bets(rule.minimum) if isinstance(rule, MinimumRule) else Bets(0.5, prior=(0.0,) * len(PRIOR))
+        self.detector = DropDetector(fixed)
         self.scale = WeightScale()
         self.watermark = Watermark()
         self.last_judged_at: datetime | None = None
@@ -113,13 +123,30 @@ class Series:
         passed = score.outcome.value == "passed"
         weight = score.weight
         scaled = self.scale.next(weight)
-        mind.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=Place(at, self.sums))
+        place = Place(at, self.sums)
+        mind = self.alert.recovery if self.alert is not None else self.detector
+        bets = self._learn_until(self.watermark.at or at, at=at)
+        if isinstance(mind, RecoveryDetector):
+            mind.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place)
+        elif self.baseline is None or bets is not None:
+            # Before a baseline is known there is no bet, and no time to bet in.
+            mind.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place, bets=bets)
+        learning = self.alert.aside if self.alert is not None else self.baseline
+        if learning is not None:
+            learning.see(passed=passed, weight=weight, at=at)
         self.sums = self.sums.plus(passed=passed, weight=weight, trimmed=scaled.trimmed)
         if not passed:
             self.failures.append(Failure(at, score.score if score.score is not None else 0.0, score.trace_id))
         if self.alert is not None:
             return Turn.RESOLVED if self._recovered(self.alert) else None
         return self._maybe_fire(score.judged_at, alarm_hours)
+
+    def _learn_until(self, watermark: datetime, *, at: datetime) -> Bets | None:
+        """Lets the baseline grow, and gives the bets for a row served at `at`; None where there are none."""
+        if self.baseline is None or self.alert is not None:
+            return None
+        self.baseline.move_to(watermark)
+        return self.baseline.bets(at)
 
     def _maybe_fire(self, judged_at: datetime, alarm_hours: float) -> Turn | None:
         evidence = self.detector.evidence_hours
@@ -129,16 +156,19 @@ class Series:
         if start is None or self.sums.n - start.before.n < MIN_ROWS_OF_A_DROP:
             return None
         since = self.sums.since(start.before)
+        boundary = self.detector.bets.boundary
         self.alert = OpenAlert(
             event_id="",
             at=judged_at,
             start=start,
             component=self.detector.leading,
+            boundary=boundary,
             evidence_hours=evidence,
             alarm_hours=alarm_hours,
             recovery=RecoveryDetector(
-                boundary=self.rule.minimum, fallen_to=since.sum_wx / since.sum_w if since.sum_w > 0 else 0.0
+                boundary=boundary, fallen_to=since.sum_wx / since.sum_w if since.sum_w > 0 else 0.0
             ),
+            aside=self.baseline.split_since(start.at) if self.baseline is not None else None,
         )
         return Turn.FIRED
 
@@ -153,6 +183,29 @@ class Series:
         self.alert = None
         self.detector.reset()
         self.origin = self.sums
+
+    def accept(self) -> None:
+        """What the open alert tells of is how things are now: the evidence and the baseline begin anew with it.
+
+        A rule with a minimum has nothing to learn: it only starts again.
+        """
+        if self.alert is not None and self.alert.aside is not None:
+            self.baseline = self.alert.aside
+            self.baseline.learn_all()
+        self.close()
+
+    def dismiss(self) -> None:
+        """The open alert was false: all that was delivered since is normal too, and the baseline learns it."""
+        if self.alert is not None and self.alert.aside is not None and self.baseline is not None:
+            self.baseline.absorb(self.alert.aside)
+        self.close()
+
+    @property
+    def boundary(self) -> float | None:
+        """The rate whose loss is told, as of the last row; None while none is known."""
+        if self.baseline is not None and not any(self.detector.bets.prior):
+            return None
+        return self.detector.bets.boundary
 
     @property
     def since_start(self) -> Bucket:
@@ -175,7 +228,11 @@ class Series:
 
     @property
     def warming_up(self) -> bool:
-        """Too few effective samples to say anything."""
+        """Too few effective samples to say anything, or a baseline too young to tell a drop of 10 points."""
+        if self.baseline is not None:
+            smallest = self.baseline.smallest_drop
+            if smallest is None or smallest > WARM_AT:
+                return True
         return self.sums.n_eff < self.rule.min_effective_samples
 
     def to_state(self) -> dict[str, Any]:
@@ -194,6 +251,7 @@ class Series:
             "heuristic": self.heuristic,
             "events": self.events,
             "silent": self.silent,
+            "baseline": self.baseline.to_state() if self.baseline is not None else None,
             "alert": None
             if alert is None
             else {
@@ -201,6 +259,8 @@ class Series:
                 "at": alert.at.isoformat(),
                 "start": place_to_state(alert.start),
                 "component": alert.component,
+                "boundary": alert.boundary,
+                "aside": alert.aside.to_state() if alert.aside is not None else None,
                 "evidence_hours": alert.evidence_hours,
                 "alarm_hours": alert.alarm_hours,
                 "recovery": alert.recovery.to_state(),
@@ -208,7 +268,7 @@ class Series:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], *, key: SeriesKey, rule: MinimumRule) -> Series:
+    def from_state(cls, state: Mapping[str, Any], *, key: SeriesKey, rule: Rule) -> Series:
         series = cls(key=key, rule=rule)
         series.detector = DropDetector.from_state(state["detector"])
         series.scale = WeightScale.from_state(state["scale"])
@@ -224,13 +284,18 @@ class Series:
         series.heuristic = state["heuristic"]
         series.events = state["events"]
         series.silent = state["silent"]
+        if state.get("baseline") is not None:
+            series.baseline = Baseline.from_state(state["baseline"])
         alert = state["alert"]
         if alert is not None:
+            aside = alert.get("aside")
             series.alert = OpenAlert(
                 event_id=alert["event_id"],
                 at=datetime.fromisoformat(alert["at"]),
                 start=place_from_state(alert["start"]),
                 component=alert["component"],
+                boundary=alert.get("boundary", series.detector.bets.boundary),  # older snapshots: that of the rule
+                aside=Baseline.from_state(aside) if aside is not None else None,
                 evidence_hours=alert["evidence_hours"],
                 alarm_hours=alert["alarm_hours"],
                 recovery=RecoveryDetector.from_state(alert["recovery"]),
@@ -238,9 +303,18 @@ class Series:
         return series
 
 
-def hypothetical_rate(alert: OpenAlert, boundary: float) -> float:
+def hypothetical_rate(alert: OpenAlert) -> float:
     """The pass rate that the leading component bet on when the alert fired."""
-    return hypothetical_rates(boundary)[alert.component]
+    return hypothetical_rates(alert.boundary)[alert.component]
+
+
+def _baseline_of(rule: Rule) -> Baseline | None:
+    if isinstance(rule, MinimumRule):
+        return None
+    if isinstance(rule, MaxDropRule):
+        return Baseline(drop=rule.max_drop, reference_h=parse_duration(rule.reference) / timedelta(hours=1))
+    # Half of the smallest fall that matters is part of the null; all of it would hide that very fall.
+    return Baseline(drop=rule.min_drop / 2.0)
 
 
 def _text(at: datetime | None) -> str | None:

@@ -1,0 +1,197 @@
+"""`tracejudge alerts accept|dismiss|silence|mark|actions`: what people say about alerts."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import click
+
+from tracejudge.alerts.actions import FIELDS, Action, Verb
+from tracejudge.errors import NotFound
+from tracejudge.store import Store
+from tracejudge_consumer.alert_actions import read_actions, record_action
+from tracejudge_consumer.options import Moment, Span, config_option, json_option
+from tracejudge_consumer.rendering import console, ident, instant, one_line, table, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store, stored_series
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class _Matcher(click.ParamType[tuple[str, str]]):
+    """FIELD=VALUE on the command line."""
+
+    name = "field=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        field, separator, wanted = str(value).partition("=")
+        known = (*FIELDS, "version", "category", "stratum")
+        if not separator or field not in known:
+            self.fail(f"{value!r} is not FIELD=VALUE with a field of {', '.join(known)}", param, ctx)
+        return field, wanted
+
+
+def _said(command: _Command) -> _Command:
+    for option in (
+        json_option,
+        config_option,
+        click.option("--by", default=None, help="Who says so.  [default: the user's name]"),
+        click.option("--note", default="", help="Why; kept beside it."),
+    ):
+        command = option(command)
+    return command
+
+
+def _matchers(command: _Command) -> _Command:
+    return click.argument("matchers", nargs=-1, type=_Matcher(), metavar="[FIELD=VALUE]...")(command)
+
+
+@click.command(
+    name="accept",
+    epilog="""\b
+Example:
+  tracejudge alerts accept rule=drift app=shop --note "v42 answers shorter, agreed with the team"
+The evidence and a learned baseline begin anew with what came since the fall. A rule with a minimum only starts again:
+change its minimum if the new level is to stay.""",
+)
+@_matchers
+@_said
+def accept(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
+    """Close open alerts: how it is now is the new normal."""
+    _close("accept", matchers, **said)
+
+
+@click.command(
+    name="dismiss",
+    epilog="""\b
+Example:
+  tracejudge alerts dismiss event_id=9f2c41...
+A learned baseline learns all that was delivered since, so that the same chance does not fire on and on.""",
+)
+@_matchers
+@_said
+def dismiss(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
+    """Close open alerts: nothing was wrong."""
+    _close("dismiss", matchers, **said)
+
+
+@click.command(
+    name="silence",
+    epilog="""\b
+Example:
+  tracejudge alerts silence app=shop --for 2h --note "index is being rebuilt"
+Detectors go on, events are stored; only the channels do not hear of them.""",
+)
+@_matchers
+@_said
+@click.option("--for", "span", type=Span(), required=True, help="How long, from now on: 30m, 2h, 7d ...")
+def silence(matchers: tuple[tuple[str, str], ...], span: timedelta, **said: Any) -> None:
+    """Keep the events of some series from all channels for a while."""
+    if not matchers:
+        raise click.UsageError("name what to silence, such as app=shop; environment=production silences all of it")
+    with _store(said) as store:
+        _told(_record(store, "silence", matchers, end=store.now() + span, **said), said)
+
+
+@click.command(
+    name="mark",
+    epilog="""\b
+Example:
+  tracejudge alerts mark app=shop --from 2026-01-31T12:00:00Z --to 2026-01-31T15:00:00Z --note "index was empty"
+It changes no alert: back-tests measure against it.""",
+)
+@_matchers
+@_said
+@click.option("--from", "start", type=Moment(), required=True, help="When it began.")
+@click.option("--to", "end", type=Moment(), default=None, help="When it was over.  [default: not yet]")
+def mark(matchers: tuple[tuple[str, str], ...], start: datetime, end: datetime | None, **said: Any) -> None:
+    """Say that something was really wrong, and when."""
+    if end is not None and end <= start:
+        raise click.BadParameter("is not after --from", param_hint="--to")
+    with _store(said) as store:
+        _told(_record(store, "mark", matchers, start=start, end=end, **said), said)
+
+
+@click.command(name="actions", epilog="\b\nExample:\n  tracejudge alerts actions --since 30d")
+@config_option
+@json_option
+@click.option("--since", type=Moment(), default="30d", show_default=True, help="Done from then on.")
+def actions(config: str, as_json: bool, since: datetime) -> None:
+    """What people did about alerts."""
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        found = [action for action in read_actions(store) if action.at >= since]
+    if as_json:
+        click.echo(to_json({"actions": found}))
+        return
+    rows = [
+        [
+            instant(one.at),
+            one.verb,
+            _about(one),
+            instant(one.start),
+            instant(one.end),
+            ident(one.by),
+            one_line(one.note),
+        ]
+        for one in found
+    ]
+    columns = [("at", "left"), ("what", "left"), ("about", "left"), ("from", "left"), ("to", "left")]
+    console().print(table("Actions", [*columns, ("by", "left"), ("note", "left")], rows))
+
+
+def _close(verb: Verb, matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
+    if not matchers:
+        raise click.UsageError(
+            f"name what to {verb}, such as event_id=... or rule=... app=...; `tracejudge alerts` lists"
+        )
+    settings = load_settings(said["config"], require_caps=False)
+    with connect_store(settings) as store:
+        probe = Action(action_id="", verb=verb, matchers=dict(matchers), start=store.now(), at=store.now())
+        opened = [
+            status
+            for status in stored_series(settings, store)
+            if status.alert_event_id is not None and probe.matches(status.key, event_id=status.alert_event_id)
+        ]
+        if not opened:
+            about = " ".join(f"{field}={value}" for field, value in matchers)
+            raise NotFound(f"no open alert matches {about}; `tracejudge alerts` shows what is firing")
+        action = _record(store, verb, matchers, **said)
+    _told(action, said)
+    if not said["as_json"]:
+        for status in opened:
+            click.echo(f"  {ident(status.key.rule)}: {ident(status.key.judge_id)} of {ident(status.key.app)}")
+        click.echo("The alert loop does it in its next round, within about a minute.")
+
+
+def _record(
+    store: Store,
+    verb: Verb,
+    matchers: tuple[tuple[str, str], ...],
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    **said: Any,
+) -> Action:
+    by = said["by"] if said["by"] is not None else getpass.getuser()
+    return record_action(store, verb, matchers=dict(matchers), start=start, end=end, by=by, note=said["note"])
+
+
+def _store(said: dict[str, Any]) -> Store:
+    return connect_store(load_settings(said["config"], require_caps=False))
+
+
+def _told(action: Action, said: dict[str, Any]) -> None:
+    if said["as_json"]:
+        click.echo(to_json({"action": action}))
+    else:
+        until = f" until {instant(action.end)} UTC" if action.end is not None else ""
+        click.echo(f"{action.verb} {_about(action)}{until} (action {action.action_id})")
+
+
+def _about(action: Action) -> str:
+    return " ".join(f"{field}={ident(value)}" for field, value in action.matchers.items()) or "everything"

@@ -1,0 +1,46 @@
+"""What people say about alerts: that it is the new normal, that it was false, that they do not want to hear of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from tracejudge.alerts.event import AlertEvent, SeriesKey
+
+Verb = Literal["accept", "dismiss", "silence", "mark"]
+VERBS: Final[tuple[Verb, ...]] = ("accept", "dismiss", "silence", "mark")
+FIELDS: Final = ("rule", "environment", "app", "judge_name", "judge_id", "event_id")
+"""What a matcher may name, beside the fields a rule groups by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One thing that a person did.
+
+    `matchers` say which series are meant: field -> value, all of them must hold; none means every series. `accept` and
+    `dismiss` close the open alerts of these series at `at`. `silence` keeps their events from the channels that happen
+    in [start, end). `mark` says that something was really wrong in [start, end): it changes nothing, and back-tests
+    measure against it.
+    """
+
+    action_id: str
+    verb: Verb
+    matchers: Mapping[str, str]
+    start: datetime
+    end: datetime | None = None
+    by: str = ""
+    note: str = ""
+    at: datetime
+
+    def matches(self, key: SeriesKey, *, event_id: str | None = None) -> bool:
+        """Whether the action is about this series, or about the alert of this id."""
+        named = {**dict(key.group), **{name: getattr(key, name) for name in FIELDS[:-1]}, "event_id": event_id}
+        return all(named.get(field) == value for field, value in self.matchers.items())
+
+    def silences(self, event: AlertEvent) -> bool:
+        """Whether the event is not to be sent to anybody."""
+        if self.verb != "silence" or not self.matches(event.series, event_id=event.event_id):
+            return False
+        return self.start <= event.at and (self.end is None or event.at < self.end)

@@ -1,0 +1,280 @@
+"""What a series' rate has been, and how far that is known: learned from its own rows, hour by hour, behind a lag.
+
+With w = 1 / inclusion probability and x = 1 for passed, over the hours learned so far, and for each hour of the day k:
+
+    m      = sum(w x) / sum(w)                          the rate
+    v      = sum(w^2 (x - m)^2) / sum(w^2)              linearised variance a unit of w^2
+    phi    = chi^2 / df                                 overdispersion: Pearson's statistic of the hourly counts around
+                                                        the seasonal fit, sum_h (S_h - W_h mu_k)^2 / (v Q_h), where
+                                                        W, S, Q are the hour's sums of w, w x, w^2
+    season = s (m_k - mean m_k)                         shrunk: s = 1 - e / var(m_k), e the noise expected in m_k
+    se     = sqrt(phi v sum(w^2)) / sum(w)
+    b_k    = m + season_k - se / 2 - drop               the boundary of hour k; component j is armed once the mean
+                                                        distance of its rate from it is at least 3 se
+
+phi is used only where it is clearly above 1, and then by its upper bound. Chi^2 is kept as three sums for each hour of
+the day, so that it can be had around any fit afterwards. All of it is fixed before the row it is used for is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from tracejudge.alerts.bets import PRIOR, Bets
+
+LAG_H: Final = 48
+"""An hour is learned once it is so old: a drop is found long before it can pass into the baseline."""
+
+ARM_AT: Final = 3.0
+"""Standard errors of the baseline below which a drop cannot be told from a baseline that was taken too high."""
+
+MARGIN: Final = 0.5  # standard errors
+SEASON_AFTER_H: Final = 72.0
+"""Hours learned before season and overdispersion are believed."""
+
+MEMORY_H: Final = 28 * 24.0
+"""Hours learned after which older ones fade: a rate of last year is no measure for today."""
+
+_LOWEST, _HIGHEST = 1e-3, 1 - 1e-3
+_DAY: Final = 24
+
+
+class _Hour(NamedTuple):
+    """Sums over the rows of an hour: w, w x, w^2, w^2 x."""
+
+    w: float = 0.0
+    wx: float = 0.0
+    w2: float = 0.0
+    w2x: float = 0.0
+
+    def plus(self, *, passed: bool, weight: float) -> _Hour:
+        square = weight * weight
+        if passed:
+            return _Hour(self.w + weight, self.wx + weight, self.w2 + square, self.w2x + square)
+        return _Hour(self.w + weight, self.wx, self.w2 + square, self.w2x)
+
+
+class Baseline:
+    """The learned rate of one series. `drop` lowers the boundary.
+
+    With `reference_h` it learns so many hours of event time from its first row on, and then nothing more (`frozen`).
+
+    State: 4 sums, 24 x 6 sums, and at most 49 hours that wait.
+    """
+
+    __slots__ = (
+        "_bets",
+        "_day",
+        "_moved_to",
+        "_sums",
+        "_waiting",
+        "drop",
+        "frozen",
+        "hours",
+        "m",
+        "phi",
+        "reference_h",
+        "se",
+        "since_hour",
+    )
+
+    def __init__(self, *, drop: float = 0.0, reference_h: float | None = None) -> None:
+        self.drop = drop
+        self.reference_h = reference_h
+        self.frozen = False
+        self.hours = 0.0  # learned
+        self.since_hour: int | None = None  # the first hour seen
+        self._sums = _Hour()
+        self._day = [[0.0] * 6 for _ in range(_DAY)]  # w, wx, w^2, and of chi^2: S^2/Q, S W/Q, W^2/Q
+        self._waiting: dict[int, _Hour] = {}
+        self._moved_to = -1
+        self._derive()
+
+    def bets(self, at: datetime) -> Bets | None:
+        """What to bet on for a row of this event time; None while no drop could be told from chance."""
+        return self.bets_of_hour(_hour(at) % _DAY)
+
+    def bets_of_hour(self, hour_of_day: int) -> Bets | None:
+        """The bets of an hour of the day, 0 to 23, UTC; None while no drop could be told from chance."""
+        return self._bets[hour_of_day] if self._bets else None
+
+    @property
+    def known(self) -> bool:
+        """Whether anything has been learned yet."""
+        return self._sums.w > 0.0
+
+    @property
+    def smallest_drop(self) -> float | None:
+        """The smallest drop below the boundary that is looked for, as a share; None while none is."""
+        if not self._bets:
+            return None
+        return min(drop for drop, prior in zip(self._bets[0].drops, self._bets[0].prior, strict=True) if prior)
+
+    def see(self, *, passed: bool, weight: float, at: datetime) -> None:
+        """Remembers a row; it counts once its hour is old enough."""
+        if self.frozen:
+            return
+        hour = _hour(at)
+        if self.since_hour is None or hour < self.since_hour:
+            self.since_hour = hour
+        self._waiting[hour] = self._waiting.get(hour, _Hour()).plus(passed=passed, weight=weight)
+
+    def see_hour(self, hour: int, w: float, wx: float, w2: float, w2x: float) -> None:
+        """Remembers many rows of an hour (counted since 1970) by their sums of w, w x, w^2 and w^2 x."""
+        if self.frozen:
+            return
+        if self.since_hour is None or hour < self.since_hour:
+            self.since_hour = hour
+        held = self._waiting.get(hour, _Hour())
+        self._waiting[hour] = _Hour(held.w + w, held.wx + wx, held.w2 + w2, held.w2x + w2x)
+
+    def seed(self, *, rows: float, rate: float, weight: float = 1.0) -> None:
+        """Takes a rate as known from so many rows of one weight, of no particular hour."""
+        w, w2 = rows * weight, rows * weight * weight
+        seen = _Hour(w, w * rate, w2, w2 * rate)
+        self._sums = _Hour(*(a + b for a, b in zip(self._sums, seen, strict=True)))
+        self._derive()
+
+    def move_to(self, watermark: datetime) -> None:
+        """Learns the hours that have become old enough.
+
+        Half of its own age is old enough for a young series, which would otherwise know nothing for two days.
+        """
+        now = _hour(watermark)
+        if now == self._moved_to or self.frozen or self.since_hour is None:
+            return
+        self._moved_to = now
+        if self.reference_h is not None and now - self.since_hour >= self.reference_h:
+            self.learn_all()
+            self.frozen = True
+            return
+        lag = min(LAG_H, (now - self.since_hour) // 2)
+        old = sorted(hour for hour in self._waiting if hour <= now - max(lag, 1))
+        for hour in old:
+            self._learn(hour, self._waiting.pop(hour))
+        if old:
+            self._derive()
+
+    def learn_all(self) -> None:
+        """Learns every hour that waits: all of it was good."""
+        for hour in sorted(self._waiting):
+            self._learn(hour, self._waiting.pop(hour))
+        self._derive()
+
+    def split_since(self, at: datetime) -> Baseline:
+        """Takes out the waiting hours from that instant on, which belong to a fall, as a baseline of their own."""
+        rest = Baseline(drop=self.drop, reference_h=self.reference_h)
+        for hour in [hour for hour in self._waiting if hour >= _hour(at)]:
+            rest._waiting[hour] = self._waiting.pop(hour)
+        rest.since_hour = min(rest._waiting, default=None)
+        return rest
+
+    def absorb(self, other: Baseline) -> None:
+        """Learns all that the other has seen and not yet learned: it was good after all."""
+        for hour, cell in other._waiting.items():
+            held = self._waiting.get(hour, _Hour())
+            self._waiting[hour] = _Hour(*(a + b for a, b in zip(held, cell, strict=True)))
+        self.learn_all()
+
+    def _learn(self, hour: int, cell: _Hour) -> None:
+        if self.hours >= MEMORY_H:
+            fade = 1.0 - 1.0 / MEMORY_H
+            self.hours *= fade
+            self._sums = _Hour(*(fade * value for value in self._sums))
+            self._day = [[fade * value for value in row] for row in self._day]
+        self.hours += 1.0
+        self._sums = _Hour(*(a + b for a, b in zip(self._sums, cell, strict=True)))
+        row = self._day[hour % _DAY]
+        new = (cell.w, cell.wx, cell.w2, cell.wx**2 / cell.w2, cell.wx * cell.w / cell.w2, cell.w**2 / cell.w2)
+        self._day[hour % _DAY] = [a + b for a, b in zip(row, new, strict=True)]
+
+    def _derive(self) -> None:
+        """The rate, its standard error, the season and the bets of every hour, from the sums."""
+        sums = self._sums
+        self._bets: tuple[Bets, ...] = ()
+        self.m, self.se, self.phi = 0.5, math.inf, 1.0
+        if sums.w <= 0.0:
+            return
+        unit = sums.w2 / sums.w  # the weight of a typical row: half a pass and half a failure more keep m off 0 and 1
+        self.m = m = (sums.wx + 0.5 * unit) / (sums.w + unit)
+        # x is 0 or 1, hence sum(w^2 (x - m)^2) = (1 - 2 m) sum(w^2 x) + m^2 sum(w^2), for any m.
+        squares = (1.0 - 2.0 * m) * sums.w2x + m * m * sums.w2
+        variance = max(squares, 0.5 * unit * unit * m * (1.0 - m)) / sums.w2
+        raw = [row[1] / row[0] if row[0] > 0.0 else None for row in self._day]
+        known = [rate for rate in raw if rate is not None]
+        believed = self.hours >= SEASON_AFTER_H
+        noise = max(1.0, self._dispersion(raw, variance, self.hours - len(known))) if believed else 1.0
+        season, shrink = self._season(raw, variance * noise) if believed else ([0.0] * _DAY, 0.0)
+        if believed:
+            freedom = self.hours - 1.0 - (len(known) - 1) * shrink
+            fitted: list[float | None] = [m + one for one in season]
+            phi, bound = self._dispersion(fitted, variance, freedom), 1.0 + 2.0 * math.sqrt(2.0 / freedom)
+            self.phi = phi * bound if phi > bound else 1.0
+        self.se = math.sqrt(self.phi * variance * sums.w2) / sums.w
+        boundaries = [
+            self._clipped(m + one - MARGIN * self.se - self.drop) for one in (season if shrink else season[:1])
+        ]
+        whole = [Bets(boundary, phi=self.phi) for boundary in boundaries]
+        mean_drops = [sum(drops) / len(whole) for drops in zip(*(bets.drops for bets in whole), strict=True)]
+        prior = tuple(p if drop >= ARM_AT * self.se else 0.0 for p, drop in zip(PRIOR, mean_drops, strict=True))
+        if any(prior):
+            armed = [Bets(bets.boundary, prior=prior, phi=self.phi) for bets in whole]
+            self._bets = tuple(armed[hour % len(armed)] for hour in range(_DAY))
+
+    @staticmethod
+    def _clipped(boundary: float) -> float:
+        return min(max(boundary, _LOWEST), _HIGHEST)
+
+    def _dispersion(self, fit: list[float | None], variance: float, freedom: float) -> float:
+        if freedom <= 0.0:
+            return 1.0
+        chi = 0.0
+        for rate, (_, _, _, squares, products, weights) in zip(fit, self._day, strict=True):
+            if rate is not None:
+                chi += squares - 2.0 * rate * products + rate * rate * weights
+        return max(0.0, chi) / variance / freedom
+
+    def _season(self, raw: list[float | None], variance: float) -> tuple[list[float], float]:
+        """The offset of each hour of the day, and by how much it was shrunk (0: there is none to be seen)."""
+        known = [(rate, row) for rate, row in zip(raw, self._day, strict=True) if rate is not None]
+        flat = [0.0] * _DAY
+        if len(known) < _DAY // 2:
+            return flat, 0.0
+        mean = sum(rate for rate, _ in known) / len(known)
+        spread = sum((rate - mean) ** 2 for rate, _ in known) / (len(known) - 1)
+        noise = variance * sum(row[2] / row[0] ** 2 for _, row in known) / len(known)
+        shrink = max(0.0, 1.0 - noise / spread) if spread > 0.0 else 0.0
+        return [0.0 if rate is None else shrink * (rate - mean) for rate in raw], shrink
+
+    def to_state(self) -> dict[str, Any]:
+        """JSON values; `from_state` continues exactly."""
+        return {
+            "drop": self.drop,
+            "reference_h": self.reference_h,
+            "moved_to": self._moved_to,
+            "frozen": self.frozen,
+            "hours": self.hours,
+            "since_hour": self.since_hour,
+            "sums": list(self._sums),
+            "day": [list(row) for row in self._day],
+            "waiting": [[hour, *cell] for hour, cell in self._waiting.items()],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Baseline:
+        baseline = cls(drop=state["drop"], reference_h=state["reference_h"])
+        baseline._moved_to = state["moved_to"]
+        baseline.frozen, baseline.hours = state["frozen"], state["hours"]
+        baseline.since_hour = state["since_hour"]
+        baseline._sums = _Hour(*state["sums"])
+        baseline._day = [list(row) for row in state["day"]]
+        baseline._waiting = {int(hour): _Hour(*cell) for hour, *cell in state["waiting"]}
+        baseline._derive()
+        return baseline
+
+
+def _hour(at: datetime) -> int:
+    return int(at.timestamp()) // 3600

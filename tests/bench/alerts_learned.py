@@ -1,0 +1,123 @@
+"""The shipped drift rule behind the interface of a benchmark for detectors of drops: its baseline is learned.
+
+As `alerts_detector.py`, with `learn(passed, weight, at_s)` for the rows before the stream. Where no rows are given the
+baseline is known from `baseline_n` of them. `run` is the fast path over arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tests.bench.alerts_detector import _KEY, UNIT
+from tracejudge.alerts import DriftRule
+from tracejudge.alerts.baseline import Baseline
+from tracejudge.alerts.bets import CLIP, ODDS
+from tracejudge.alerts.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
+from tracejudge.alerts.weights import TRIM
+from tracejudge.scores import Outcome
+from tracejudge.testing import make_score
+
+_CHUNK = 150  # rows: 150 times the largest log factor stays far below what a float can hold
+
+
+class Learned:
+    """A drift rule with the promise of one false alarm per `arl0 / per_hour` hours."""
+
+    timestamps = True
+
+    def __init__(
+        self, baseline_rate: float, arl0: float, per_hour: float = 60.0, baseline_n: int = 10_000, min_drop: float = 0.0
+    ) -> None:
+        self.alarm_hours = float(arl0) / per_hour
+        rule = DriftRule(name="bench", type="drift", judge="judge", min_drop=min_drop)
+        self.series = Series(key=_KEY, rule=rule)
+        self._row = make_score()
+        n, m = float(baseline_n), float(baseline_rate)
+        self._baseline.seed(rows=n, rate=m, weight=UNIT)
+
+    @property
+    def _baseline(self) -> Baseline:
+        baseline = self.series.baseline
+        assert baseline is not None
+        return baseline
+
+    def learn(self, passed: Any, weight: Any, at_s: Any) -> None:
+        """The rows before the stream, all of them good."""
+        self.series.baseline = Baseline(drop=self._baseline.drop)
+        self._see(passed, weight, at_s)
+        self._baseline.learn_all()
+        for w in weight.tolist():
+            self.series.scale.next(UNIT * w)
+
+    def update(self, passed: bool, weight: float, at_s: float) -> bool:
+        at = datetime.fromtimestamp(at_s, timezone.utc)
+        row = replace(
+            self._row,
+            outcome=Outcome.PASSED if passed else Outcome.FAILED,
+            score=1.0 if passed else 0.0,
+            event_time=at,
+            judged_at=at,
+            inclusion_probability=1.0 / (UNIT * weight),
+        )
+        return self.series.fold(row, alarm_hours=self.alarm_hours) is Turn.FIRED
+
+    def _see(self, passed: Any, weight: Any, at_s: Any) -> None:
+        """`Baseline.see` of every row, in sums an hour."""
+        hours = (at_s // 3600).astype(np.int64)
+        x, weight = passed.astype(float), UNIT * weight
+        found, place = np.unique(hours, return_inverse=True)
+        columns = [np.bincount(place, v) for v in (weight, weight * x, weight**2, weight**2 * x)]
+        for hour, *sums in zip(found.tolist(), *(column.tolist() for column in columns), strict=True):
+            self._baseline.see_hour(hour, *sums)
+
+    def run(self, passed: Any, weight: Any, at_s: Any) -> int | None:
+        """Index of the first alarm in these arrays, of an object that has seen no stream yet."""
+        x = passed.astype(float)
+        watermark = np.maximum.accumulate(at_s)
+        gaps = np.minimum(np.diff(watermark, prepend=watermark[:1]) / 3600.0, LONGEST_STEP_H)
+        hour = (watermark // 3600).astype(np.int64)
+        day = (at_s // 3600).astype(np.int64) % 24
+        scale = self.series.scale
+        scaled = np.array([scale.next(UNIT * w) for w in weight.tolist()]).reshape(-1, 2)
+        counted = np.minimum(scaled[:, 0], TRIM)
+        n_eff = np.cumsum(counted) ** 2 / np.cumsum(counted**2)
+        evidence = np.zeros(len(ODDS))
+        logs = np.zeros((len(ODDS), x.size))
+        cuts = np.flatnonzero(np.diff(hour, prepend=-1, append=-1)).tolist()
+        for begin, end in pairwise(cuts):
+            self._baseline.move_to(datetime.fromtimestamp(watermark[begin], timezone.utc))
+            bets = [self._baseline.bets_of_hour(k) for k in range(24)]
+            known = [one for one in bets if one is not None]
+            if known:
+                b = np.array([one.boundary for one in known])[day[begin:end]]
+                units = [[d / (one.boundary * (1.0 - one.boundary)) for d in one.drops] for one in known]
+                unit = np.array(units)[day[begin:end]].T
+                bet = np.minimum(unit * (scaled[begin:end, 0] / scaled[begin:end, 1]), CLIP / (1.0 - b))
+                logs[:, begin:end] = np.log1p(bet * (b - x[begin:end])) / known[0].phi
+                prior = np.array(known[0].prior)
+                for first in range(begin, end, _CHUNK):
+                    last = min(first + _CHUNK, end)
+                    part = logs[:, first:last]
+                    total = np.cumsum(part, axis=1)
+                    path = np.exp(total) * (
+                        evidence[:, None] + np.cumsum(np.exp(part - total) * gaps[first:last], axis=1)
+                    )
+                    evidence = path[:, -1]
+                    for k in np.flatnonzero(prior @ path >= self.alarm_hours).tolist():
+                        t = first + int(k)
+                        leading = int(np.argmax(prior * path[:, k]))
+                        if n_eff[t] >= 20 and _rows_of_the_drop(logs[leading, : t + 1]) >= MIN_ROWS_OF_A_DROP:
+                            return t
+            self._see(x[begin:end], weight[begin:end], at_s[begin:end])
+        return None
+
+
+def _rows_of_the_drop(logs: Any) -> int:
+    path = np.concatenate([[0.0], np.cumsum(logs)])
+    lowest = path.size - 1 - int(np.argmin(path[::-1]))
+    return int(path.size - 1 - lowest)

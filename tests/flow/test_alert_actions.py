@@ -1,0 +1,150 @@
+"""What people say about alerts reaches the detectors and the channels, once, whatever is restarted."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flow.test_alert_loop import Killed, World, kinds
+from tracejudge.alerts import DriftRule, MinimumRule
+from tracejudge.store import Store
+from tracejudge_consumer.alert_actions import read_actions, record_action
+from tracejudge_consumer.alert_loop import load_series
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
+
+DRIFT = DriftRule(name="drift", type="drift", judge="lexical")
+
+
+@pytest.fixture
+def world(store: Store, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("tracejudge.store.leases.SETTLE_S", 0.005)
+    return World(store)
+
+
+def test_a_dismissed_alert_is_closed_once_and_its_baseline_learns(world: World) -> None:
+    world.store.scores.insert(world.rows((600, True), (12, False)))
+    loop = world.loop(rules=[DRIFT], settle_s=0.0)
+    assert kinds(loop.tick()) == ["firing"]
+    action = record_action(world.store, "dismiss", matchers={"rule": "drift"}, by="ann", note="a test")
+    (closed,) = loop.tick()
+    assert (closed.kind, closed.evidence["closed_because"]) == ("resolved", "dismissed")
+    assert closed.evidence["action_id"] == action.action_id
+    assert closed.summary.endswith("alert dismissed as a false alarm by ann")
+    assert loop.tick() == []
+    loop.close()
+    again = world.loop("two", rules=[DRIFT], settle_s=0.0)
+    assert again.tick() == []
+    (status,) = again.status()
+    assert status.alert_event_id is None
+    assert world.channel.events == world.stored()
+
+
+@pytest.mark.parametrize("at", ["folded", "snapshots stored", "events stored", "outbox stored"])
+def test_an_action_is_applied_once_even_by_a_loop_that_is_killed(world: World, at: str) -> None:
+    world.store.scores.insert(world.rows((400, True), (60, False)))
+    first = world.loop(settle_s=0.0)
+    assert kinds(first.tick()) == ["firing"]
+    first.close()
+    world.store.scores.insert(world.rows((5, False), first=460))
+    record_action(world.store, "accept", matchers={"app": "shop"})
+
+    def dying(step: str) -> None:
+        if step == at:
+            raise Killed
+
+    with pytest.raises(Killed):
+        world.loop("dying", settle_s=0.0, checkpoint=dying).tick()
+    world.clock.advance(120)
+    world.store.command("TRUNCATE TABLE leases")  # the lease of the dead one has run out
+    heir = world.loop("heir", settle_s=0.0)
+    heir.tick()
+    assert kinds(world.stored()) == ["firing", "resolved"]
+    assert [event.kind for event in world.channel.events] == ["firing", "resolved"]
+
+
+def test_an_action_stands_between_the_rows_judged_before_and_after_it(world: World) -> None:
+    """A loop that was down sees what a live one would have seen."""
+    world.store.scores.insert(world.rows((400, True), (40, False)))
+    live = world.loop(settle_s=0.0)
+    events = live.tick()
+    record_action(world.store, "accept", matchers={"rule": "quality"})
+    events += live.tick()
+    later = [
+        world.row(500 + k, passed=False, judged_at=world.store.now() + timedelta(milliseconds=k)) for k in range(60)
+    ]
+    world.store.scores.insert(later)
+    until = later[-1].judged_at
+    while world.store.now() <= until:
+        pass
+    events += live.tick()
+    assert kinds(events) == ["firing", "resolved", "firing"]
+    live.close()
+    world.store.command("TRUNCATE TABLE alert_snapshots")
+    world.store.command("TRUNCATE TABLE alert_events")
+    late = world.loop("late", settle_s=0.0)
+    assert late.tick() == events
+
+
+def test_silenced_events_are_stored_and_sent_to_nobody(world: World) -> None:
+    record_action(
+        world.store,
+        "silence",
+        matchers={"app": "shop", "judge_name": "lexical"},
+        start=world.base,
+        end=world.base + timedelta(hours=7),
+    )
+    world.store.scores.insert(world.rows((200, True), (60, False), (430, True)))
+    events = world.loop(settle_s=0.0).tick()
+    assert kinds(events) == ["firing", "resolved"]
+    assert world.stored() == events
+    fired, recovered = events
+    silent_until = world.base + timedelta(hours=7)
+    assert [event.event_id for event in world.channel.events] == [
+        event.event_id for event in (fired, recovered) if event.at >= silent_until
+    ]
+    assert fired.at < silent_until
+    kept = "SELECT state, attempts, last_error FROM outbox FINAL WHERE event_id = {id:String}"
+    ((state, attempts, last_error),) = world.store.query(kept, {"id": fired.event_id})
+    assert (state, attempts) == ("given_up", 0)
+    assert last_error.startswith("silenced by action ")
+
+
+@pytest.fixture
+def config(tmp_path: Path, store_url: str) -> str:
+    path = tmp_path / "tracejudge.toml"
+    path.write_text(
+        f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n'
+        '[[rules]]\nname = "quality"\njudge = "lexical"\nminimum = 0.8\n'
+    )
+    return str(path)
+
+
+def test_the_commands_record_who_did_what(world: World, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    world.store.scores.insert(world.rows((400, True), (60, False)))
+    loop = world.loop(rules=[MinimumRule(name="quality", judge="lexical", minimum=0.8)], settle_s=0.0)
+    loop.tick()
+    (status,) = load_series(world.store, [MinimumRule(name="quality", judge="lexical", minimum=0.8)])
+    more = ("--config", config, "--by", "ann")
+    assert run(["alerts", "accept", "app=bank", *more]) == EXIT_FAILED
+    assert "no open alert matches app=bank" in capsys.readouterr().err
+    assert run(["alerts", "accept", *more]) == EXIT_USAGE
+    assert run(["alerts", "accept", "color=red", *more]) == EXIT_USAGE
+    capsys.readouterr()
+    assert run(["alerts", "accept", f"event_id={status.alert_event_id}", "--note", "agreed", *more]) == EXIT_DONE
+    assert "quality: lexical@000000000000 of shop" in capsys.readouterr().out
+    assert run(["alerts", "silence", "app=shop", "--for", "2h", *more]) == EXIT_DONE
+    assert run(["alerts", "silence", "--for", "2h", *more]) == EXIT_USAGE
+    span = ("--from", "2026-01-01T00:00:00Z", "--to", "2026-01-01T01:00:00Z")
+    assert run(["alerts", "mark", "app=shop", *span, *more]) == EXIT_DONE
+    assert run(["alerts", "mark", "app=shop", "--from", span[3], "--to", span[1], *more]) == EXIT_USAGE
+    assert kinds(loop.tick()) == ["resolved"]
+    capsys.readouterr()
+    assert run(["alerts", "actions", "--json", "--config", config]) == EXIT_DONE
+    told: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["actions"]
+    assert [(one["verb"], one["by"]) for one in told] == [("accept", "ann"), ("silence", "ann"), ("mark", "ann")]
+    assert told[0]["note"] == "agreed"
+    assert len(read_actions(world.store)) == 3
