@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracejudge.sampling import Condition, SamplingPolicy, sample
 from tracejudge.signals import compute_signals
+from tracejudge.signals.language import guess_language
+from tracejudge.signals.lexical import tokens
+from tracejudge.signals.refusal import REFUSAL_PHRASES, is_refusal
 from tracejudge.testing import make_trace
 
 anything = st.one_of(
@@ -31,6 +35,7 @@ nodes = st.lists(
 
 @settings(deadline=None)
 @given(anything, st.none() | anything, nodes)
+@example("", None, [{"text": None, "score": 1.7e308}, {"text": None, "score": 1.6e308}])
 def test_signals_of_any_text_are_finite_and_in_range(
     query: str, response: str | None, source_nodes: list[dict[str, object]]
 ) -> None:
@@ -66,3 +71,27 @@ def test_conditions_hold_or_not_on_any_text_and_never_raise(query: str, tag: str
         {"rules": [{"name": str(n), "when": when, "never": True} for n, when in enumerate(conditions)]}
     )
     assert sample(trace, signals, policy, ["a"]).decisions["a"].inclusion_probability in (0.0, 1.0)
+
+
+phrases = st.sampled_from([phrase for phrases in REFUSAL_PHRASES.values() for phrase in phrases])
+around = st.text(st.sampled_from("abc no not . é没'"), max_size=30)
+
+
+@settings(deadline=None)
+@given(phrases.flatmap(lambda phrase: st.from_regex(phrase, fullmatch=True)), around, around)
+def test_every_phrase_of_every_language_is_found(phrase: str, before: str, after: str) -> None:
+    """Searching is cut short by plain texts that each phrase must hold: none may be missed for want of one."""
+    text = f"{before} {phrase} {after}"
+    plain = " ".join(text.split()).lower()
+    if re.search("|".join(p for ps in REFUSAL_PHRASES.values() for p in ps), plain):
+        assert is_refusal(text)
+
+
+@settings(deadline=None)
+@given(anything)
+def test_tokens_of_ascii_are_those_of_any_text(text: str) -> None:
+    """Texts of ASCII alone are read by patterns of their own."""
+    ascii_only = text.encode("ascii", "ignore").decode()
+    # One letter beyond ASCII behind a blank sends the same text through the patterns for all texts.
+    assert tokens(ascii_only) == tokens(f"{ascii_only} é")[:-1]
+    assert guess_language(ascii_only) in ("", guess_language(f"{ascii_only} ¡"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from statistics import median
 from typing import Final
 
 from tracejudge.signals.language import guess_language
@@ -65,7 +64,7 @@ def compute_signals(trace: Trace) -> Signals:
             response[:OVERLAP_RESPONSE_CHARS], list(_first_chars(passages, OVERLAP_CONTEXT_CHARS))
         ),
         retrieval_score_min=min(scores, default=None),
-        retrieval_score_median=median(scores) if scores else None,
+        retrieval_score_median=_median(scores) if scores else None,
         retrieval_score_max=max(scores, default=None),
         has_context=bool(passages),
     )
@@ -77,3 +76,10 @@ def _first_chars(texts: list[str], limit: int) -> Iterator[str]:
             return
         yield text[:limit]
         limit -= len(text)
+
+
+def _median(scores: list[float]) -> float:
+    ordered = sorted(scores)
+    lower, upper = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    # Halved before they are added: the sum of two of the greatest floats is no float any more.
+    return upper if lower == upper else lower / 2 + upper / 2

@@ -8,6 +8,7 @@ not on the lists. It is there to slice and to choose by; a judge that needs cert
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Final
 
 LANGUAGE_CHARS: Final = 2_000
@@ -81,6 +82,7 @@ _LANGUAGES_OF: Final[dict[str, tuple[str, ...]]] = {
     for word in words.split()
 }
 _WORD: Final = re.compile(r"[^\W\d_]+")
+_ASCII_WORD: Final = re.compile("[A-Za-z]+")  # the same where all is ASCII, in half the time
 
 
 def guess_language(text: str) -> str:
@@ -107,19 +109,19 @@ def guess_language(text: str) -> str:
 
 
 def _by_words(text: str, script: str) -> str:
-    words = _WORD.findall(text.lower())
+    words = (_ASCII_WORD if text.isascii() else _WORD).findall(text.lower())
     hits: dict[str, int] = {}
-    different: dict[str, set[str]] = {}
-    for word in words:
+    different: dict[str, int] = {}
+    for word, count in Counter(words).items():
         for language in _LANGUAGES_OF.get(word, ()):
             if (language in _LATIN) == (script == "latin"):
-                hits[language] = hits.get(language, 0) + 1
-                different.setdefault(language, set()).add(word)
+                hits[language] = hits.get(language, 0) + count
+                different[language] = different.get(language, 0) + 1
     ranked = sorted(hits.items(), key=lambda item: -item[1])
     if not ranked:
         return ""
     language, most = ranked[0]
-    if len(different[language]) < _MIN_WORDS or most < _MIN_SHARE * len(words):
+    if different[language] < _MIN_WORDS or most < _MIN_SHARE * len(words):
         return ""
     if len(ranked) > 1 and most < _MIN_LEAD * ranked[1][1]:
         return ""

@@ -93,7 +93,24 @@ REFUSAL_PHRASES: Final[dict[str, tuple[str, ...]]] = {
 _NO_ANSWER: Final = frozenset({"empty response", "none", "n/a", "no answer", "unanswerable"})
 """What frameworks return in place of an answer, whole."""
 
-_ANY: Final = re.compile("|".join(phrase for phrases in REFUSAL_PHRASES.values() for phrase in phrases))
+_NEEDLES: Final[dict[str, tuple[str, ...]]] = {
+    "en": ("not", "n't", " no ", "unable to", "insufficient ", "as an ai"),
+    "de": ("keine", "nicht"),
+    "fr": (" pas", "pas assez", "pas suffisamment", "aucune", "ne peu", "ne pui", "ne suis pas"),
+    "es": ("no ",),
+    "it": ("non ",),
+    "pt": ("não ",),
+    "nl": ("geen", "niet"),
+    "ru": ("нет ", "не могу", "я не знаю"),
+    "zh": ("没有", "沒有", "无法", "無法", "我不知道"),
+    "ja": ("情報", "できません", "わかりません"),
+}
+"""By language, texts of which one occurs wherever one of its phrases does. Finding a text costs a hundredth of finding
+a pattern, and most answers hold none of them."""
+
+_BY_LANGUAGE: Final = tuple(
+    (_NEEDLES[language], re.compile("|".join(phrases))) for language, phrases in REFUSAL_PHRASES.items()
+)
 _APOSTROPHES: Final = str.maketrans("’‘ʼ`´", "'''''")
 
 
@@ -102,5 +119,12 @@ def is_refusal(response: str) -> bool:
     start = " ".join(response[: 4 * REFUSAL_CHARS].split()).lower().translate(_APOSTROPHES)
     if start.strip(" .!*#\"'") in _NO_ANSWER:
         return True
-    found = _ANY.search(start[: REFUSAL_CHARS + _MORE])
-    return found is not None and found.start() < REFUSAL_CHARS
+    start = start[: REFUSAL_CHARS + _MORE]
+    for needles, pattern in _BY_LANGUAGE:
+        for needle in needles:
+            if needle in start:
+                found = pattern.search(start)
+                if found is not None and found.start() < REFUSAL_CHARS:
+                    return True
+                break
+    return False
