@@ -168,15 +168,16 @@ def _default_result(result: Any) -> tuple[Any, Any]:
         return result, None
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], (list, tuple)):
         answer = result[0]
-        return (answer if isinstance(answer, str) else _first(answer, _RESPONSE_NAMES, default=answer)), result[1]
-    nodes = _first(result, _NODE_NAMES)
+        return (answer if isinstance(answer, str) else first_of(answer, _RESPONSE_NAMES, default=answer)), result[1]
+    nodes = first_of(result, _NODE_NAMES)
     if isinstance(result, Mapping):
-        return _first(result, _RESPONSE_NAMES, default=result if nodes is None else None), nodes
-    response = _first(result, _RESPONSE_NAMES)
+        return first_of(result, _RESPONSE_NAMES, default=result if nodes is None else None), nodes
+    response = first_of(result, _RESPONSE_NAMES)
     return (response if isinstance(response, str) else result), nodes
 
 
-def _first(value: Any, names: Sequence[str], *, default: Any = None) -> Any:
+def first_of(value: Any, names: Sequence[str], *, default: Any = None) -> Any:
+    """What a mapping or object has under the first of the names under which it has anything."""
     for name in names:
         if (found := _get(value, name)) is not None:
             return found

@@ -40,7 +40,11 @@ def test_the_integrations_load_their_library_only_when_used() -> None:
 
 @pytest.mark.parametrize(
     ("name", "library", "remedy"),
-    [("llama_index", "llama_index_instrumentation", "pip install 'llama-index-core>=0.14'")],
+    [
+        ("llama_index", "llama_index_instrumentation", "pip install 'llama-index-core>=0.14'"),
+        ("opentelemetry", "opentelemetry.sdk", "pip install 'opentelemetry-sdk>=1.25'"),
+        ("langchain", "langchain_core", "pip install 'langchain-core>=1'"),
+    ],
 )
 def test_an_integration_without_its_library_names_the_remedy(name: str, library: str, remedy: str) -> None:
     code = f"import sys; sys.modules[{library!r}] = None; import tracejudge_sdk.integrations.{name}"
