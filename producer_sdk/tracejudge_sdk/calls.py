@@ -63,12 +63,12 @@ class CallRules:
         if self.query is not None:
             found["query"] = self._try("query", self.query, arguments)
         else:
-            found["query"] = _default_query(arguments)
+            found["query"] = read_query(arguments)
         return found
 
     def of_result(self, result: Any) -> dict[str, Any]:
         """The response and source nodes in what the function gave back. Never raises."""
-        response, nodes = (None, None) if self.response and self.source_nodes else _default_result(result)
+        response, nodes = (None, None) if self.response and self.source_nodes else read_result(result)
         if self.response is not None:
             response = self._try("response", self.response, result)
         if self.source_nodes is not None:
@@ -155,7 +155,8 @@ _warned: Final[set[str]] = set()
 _MOST_WARNINGS: Final = 20
 
 
-def _default_query(arguments: Mapping[str, Any]) -> Any:
+def read_query(arguments: Mapping[str, Any]) -> Any:
+    """The query among the arguments of a call, or the entries of a chain's input, by the rule above."""
     for name in _QUERY_NAMES:
         if arguments.get(name) is not None:
             return arguments[name]
@@ -163,7 +164,8 @@ def _default_query(arguments: Mapping[str, Any]) -> Any:
     return next((value for value in values if isinstance(value, str)), None)
 
 
-def _default_result(result: Any) -> tuple[Any, Any]:
+def read_result(result: Any) -> tuple[Any, Any]:
+    """Response and source nodes of a result, by the rule above."""
     if result is None or isinstance(result, (str, bytes, bytearray)):
         return result, None
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], (list, tuple)):
