@@ -171,7 +171,7 @@ class Spend(NamedTuple):
 class Bucket:
     """Weighted counts of the settled scores of one pane and slice, enough for a rate and its interval.
 
-    With w = 1 / inclusion probability and x = 1 for passed, 0 for failed: sums of w, w^2, wx and w^2 x.
+    With w = 1 / inclusion probability, x = 1 for passed, 0 for failed, s the score: sums of w, w^2, wx, w^2 x and ws.
     """
 
     n: int = 0
@@ -181,6 +181,7 @@ class Bucket:
     sum_w2: float = 0.0
     sum_wx: float = 0.0
     sum_w2x: float = 0.0
+    sum_ws: float = 0.0
 
     def __add__(self, other: Bucket) -> Bucket:
         return Bucket(
@@ -191,6 +192,7 @@ class Bucket:
             sum_w2=self.sum_w2 + other.sum_w2,
             sum_wx=self.sum_wx + other.sum_wx,
             sum_w2x=self.sum_w2x + other.sum_w2x,
+            sum_ws=self.sum_ws + other.sum_ws,
         )
 
 

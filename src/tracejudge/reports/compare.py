@@ -216,6 +216,12 @@ def _share(part: int, whole: int) -> PassRate | None:
     if whole == 0:
         return None
     counts = Bucket(
-        n=whole, passed=part, sum_w=float(whole), sum_w2=float(whole), sum_wx=float(part), sum_w2x=float(part)
+        n=whole,
+        passed=part,
+        sum_w=float(whole),
+        sum_w2=float(whole),
+        sum_wx=float(part),
+        sum_w2x=float(part),
+        sum_ws=float(part),
     )
     return pass_rate({"": counts})

@@ -18,8 +18,10 @@ from tracejudge.store.rows import BucketRow, RateQuery
 from tracejudge.store.values import EPOCH, bound_instant, from_microseconds, microseconds
 
 _KEYS: Final = "environment, app, judge_name, judge_id, minute, version, category, stratum"
-_FIELDS: Final = ("n", "passed", "invalid", "sum_w", "sum_w2", "sum_wx", "sum_w2x")
+_FIELDS: Final = ("n", "passed", "invalid", "sum_w", "sum_w2", "sum_wx", "sum_w2x", "sum_ws")
 _SLICES: Final = frozenset({"environment", "app", "version", "category"})
+_ZEROS: Final = ", ".join(f"0 AS s{number}" for number in range(len(SUMS)))
+_TOTALS: Final = ", ".join(f"sum(s{number})" for number in range(len(SUMS)))
 _NUMBERED: Final = ", ".join(f"{expression} AS s{number}" for number, expression in enumerate(SUMS))
 _LONG_S: Final = 6 * 3600
 _MAX_INSERT_S: Final = 120
@@ -52,13 +54,13 @@ class Minutes:
             seconds = wanted[first : first + 1000]
             self._connection.command(
                 f"INSERT INTO minutes ({_KEYS}, heuristic, {', '.join(_FIELDS)}, computed_at) "
-                f"SELECT {_KEYS}, max(h), {', '.join(f'sum(s{i})' for i in range(7))}, now64(6) FROM ("
+                f"SELECT {_KEYS}, max(h), {_TOTALS}, now64(6) FROM ("
                 "SELECT environment, app, judge_name, judge_id, toStartOfMinute(event_time) AS minute, version, "
                 f"category, stratum, toUInt8(has(flags, 'heuristic')) AS h, {_NUMBERED} "
                 "FROM scores FINAL WHERE run_id = {run_id:String} "
                 "AND event_time >= {first:DateTime64(6, 'UTC')} AND event_time < {last:DateTime64(6, 'UTC')} "
                 f"AND toUnixTimestamp(toStartOfMinute(event_time)) IN {{seconds:Array(UInt32)}} GROUP BY {_KEYS}, h "
-                f"UNION ALL SELECT {_KEYS}, toUInt8(heuristic) AS h, {', '.join(f'0 AS s{i}' for i in range(7))} "
+                f"UNION ALL SELECT {_KEYS}, toUInt8(heuristic) AS h, {_ZEROS} "
                 "FROM minutes FINAL WHERE toUnixTimestamp(minute) IN {seconds:Array(UInt32)}) "
                 f"GROUP BY {_KEYS}",
                 {

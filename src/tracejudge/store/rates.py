@@ -24,6 +24,7 @@ SUMS: Final = (
     "sumIf(1 / (inclusion_probability * inclusion_probability), outcome != 'invalid')",
     "sumIf(1 / inclusion_probability, outcome = 'passed')",
     "sumIf(1 / (inclusion_probability * inclusion_probability), outcome = 'passed')",
+    "sumIf(ifNull(score, 0) / inclusion_probability, outcome != 'invalid')",
 )
 """The fields of a Bucket, in its order."""
 
@@ -77,7 +78,7 @@ def raw_buckets(connection: Connection, judges: Judges, query: RateQuery) -> lis
 
 
 def bucket_row(query: RateQuery, row: tuple[Any, ...]) -> BucketRow:
-    """A row of (pane, judge_name, judge_id, stratum, heuristic, 7 sums, slice values)."""
+    """A row of (pane, judge_name, judge_id, stratum, heuristic, the sums, slice values)."""
     return BucketRow(
         start=pane_start(query, int(row[0])),
         judge_name=row[1],
@@ -92,8 +93,9 @@ def bucket_row(query: RateQuery, row: tuple[Any, ...]) -> BucketRow:
             sum_w2=row[9],
             sum_wx=row[10],
             sum_w2x=row[11],
+            sum_ws=row[12],
         ),
-        group=dict(zip(query.group_by, row[12:], strict=True)),
+        group=dict(zip(query.group_by, row[5 + len(SUMS) :], strict=True)),
     )
 
 

@@ -14,6 +14,7 @@ from tracejudge.store.calls import Calls
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.dead_letters import DeadLetters
 from tracejudge.store.feedback import FeedbackTable
+from tracejudge.store.forgetting import Forgetting
 from tracejudge.store.judges import Judges
 from tracejudge.store.labels import Labels
 from tracejudge.store.leases import Leases
@@ -24,6 +25,7 @@ from tracejudge.store.rows import Known
 from tracejudge.store.runs import Runs
 from tracejudge.store.sampling_epochs import SamplingEpochs
 from tracejudge.store.scores import Scores
+from tracejudge.store.tombstones import Tombstones
 from tracejudge.store.trace_index import TraceIndex
 from tracejudge.store.traces import Traces
 from tracejudge.store.values import from_microseconds
@@ -65,6 +67,8 @@ class Store:
         self.user_actions = UserActions(connection, rejects)
         self.sampling_epochs = SamplingEpochs(connection, rejects)
         self.leases = Leases(connection)
+        self.tombstones = Tombstones(connection, rejects)
+        self.forgetting = Forgetting(connection, tombstones=self.tombstones, ledger=self.ledger, minutes=self.minutes)
 
     def lookup(self, keys: Sequence[TraceKey], *, run_id: str = LIVE_RUN) -> dict[TraceKey, Known]:
         """What is known of these traces, before anything else is done for them; unknown ones are absent.

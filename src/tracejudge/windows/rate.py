@@ -37,7 +37,7 @@ class PassRate:
 
     `judged` = `passed` + `failed` settled scores; `invalid` ones are counted beside them and never averaged. `plain` is
     the unweighted share, for a look beside the weighted one. `represents` is the estimated number of traces that the
-    judged ones stand for (the sum of their weights).
+    judged ones stand for (the sum of their weights). `mean_score` is the settled scores' weighted mean, in [0, 1].
     """
 
     estimate: float | None
@@ -50,6 +50,13 @@ class PassRate:
     invalid: int
     plain: float | None
     represents: float
+    mean_score: float | None = None
+
+    @property
+    def invalid_share(self) -> float | None:
+        """Of all verdicts, the share that is invalid; None when there is none at all."""
+        verdicts = self.judged + self.invalid
+        return self.invalid / verdicts if verdicts else None
 
 
 class Interval(NamedTuple):
@@ -107,6 +114,7 @@ def pass_rate(
         n_eff=n_eff,
         plain=total.passed / total.n,
         represents=total.sum_w,
+        mean_score=total.sum_ws / total.sum_w,
         **counts,
     )
 

@@ -1,0 +1,365 @@
+"""Taking a trace or a person out of the store, and keeping them out.
+
+The tombstone comes first: from then on the consumer stores nothing more of them. What an earlier batch still had in its
+hands is found by `sweep`, which looks at the rows stored since its last call. Every step may be repeated, and whatever
+the keys are found by goes last, so that a deletion that was killed is finished by the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from tracejudge.scores import LIVE_RUN, Decision, JudgeId, LedgerRow, TraceKey
+from tracejudge.store.connection import Connection
+from tracejudge.store.ledger import Ledger
+from tracejudge.store.minutes import Minutes
+from tracejudge.store.table import Where
+from tracejudge.store.tombstones import ANY, PREFIX, Identity, Kind, Tombstone, Tombstones, hashed
+from tracejudge.store.values import bound_instant, from_milliseconds
+
+_AT_ONCE: Final = 500
+"""Traces of one statement: a mutation rewrites every part it touches, so few large ones are far cheaper than many."""
+
+_BY_TIME: Final = ("scores", "scores_by_judged", "ledger")  # found through their event time
+_BY_ID: Final = ("labels", "feedback", "parts")
+_TEXTS: Final = (("alert_events", "evidence"), ("alert_snapshots", "state"), ("runs", "manifest"))
+_SWEPT: Final = ("traces", "trace_index", "scores", "ledger", "parts", "labels", "feedback")
+_SYNC: Final = "SETTINGS mutations_sync = 2"
+_REPLACEMENT: Final = "forgotten"
+
+
+class _Place(NamedTuple):
+    """A trace and the event time under which its rows stand."""
+
+    key: TraceKey
+    event_time: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """What was deleted: how many traces, and how many rows of which table (versions not yet merged away included)."""
+
+    traces: int
+    rows: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.rows.values())
+
+
+class Forgetting:
+    """Deletes for good: the parts of the tables that held the rows are rewritten, and the old ones leave the disk some
+    minutes later (ClickHouse's `old_parts_lifetime`, 8 minutes by default)."""
+
+    def __init__(self, connection: Connection, *, tombstones: Tombstones, ledger: Ledger, minutes: Minutes) -> None:
+        self._connection = connection
+        self._tombstones = tombstones
+        self._ledger = ledger
+        self._minutes = minutes
+
+    def forget(
+        self,
+        kind: Kind,
+        value: str,
+        *,
+        at: datetime,
+        environment: str | None = None,
+        app: str | None = None,
+        reason: str = "",
+        by: str = "",
+    ) -> Forgotten:
+        """Forgets a trace id or a user id, in one environment or app or in all of them; safe to repeat.
+
+        For each judge that had a live score or a decision about a trace, the ledger keeps that one was forgotten,
+        under a hash, so that its equation still adds up.
+        """
+        stone = Tombstone(
+            kind=kind,
+            value=hashed(kind, value),
+            environment=environment or ANY,
+            app=app or ANY,
+            reason=reason,
+            by=by,
+            at=at,
+        )
+        self._tombstones.insert([stone])
+        places = self._places_of(kind, value, environment, app)
+        if kind == "user":
+            # Feedback and parts name their trace, not the person: a replay must know them by the trace.
+            self._tombstones.insert([_stone(key, stone) for key in sorted({place.key for place in places})])
+        rows = self._delete(places, at)
+        if kind == "trace":
+            rows += self._loose(_scope(environment, app).equal("trace_id", value))
+        rows += self._dead_letters(kind, [value])
+        if kind == "user":
+            rows += self._dead_letters("trace", sorted({place.key.trace_id for place in places}))
+        rows += self._texts([value])
+        return Forgotten(traces=len({place.key for place in places}), rows=_seen(rows))
+
+    def sweep(self, since: datetime, *, at: datetime) -> Forgotten:
+        """Deletes what was stored since then (the store's clock) of traces that had been forgotten before.
+
+        A batch that was read before the tombstone stood is stored after it. Costs what was stored since, and nothing
+        where nothing was ever forgotten.
+        """
+        if not self._connection.query("SELECT 1 FROM tombstones LIMIT 1"):
+            return Forgotten(traces=0, rows={})
+        recent: dict[TraceKey, set[datetime]] = {}
+        identities: set[Identity] = set()
+        for table in _SWEPT:
+            time = "event_time" if table not in _BY_ID else "NULL"
+            user, buried = "NULL", _buried("trace", "trace_id")
+            if table == "traces":
+                user, buried = "user_id", f"{buried} OR {_buried('user', 'user_id')}"
+            found = self._connection.query(
+                f"SELECT DISTINCT environment, app, trace_id, {user}, {time} FROM {table} "
+                f"WHERE stored_at >= {{since:DateTime64(6, 'UTC')}} AND ({buried})",
+                {"since": bound_instant("since", since)},
+            )
+            for environment, app, trace_id, user_id, time_ms in found:
+                key = TraceKey(environment, app, trace_id)
+                identities.add(Identity(key, user_id))
+                times = recent.setdefault(key, set())
+                if time_ms is not None:
+                    times.add(from_milliseconds(time_ms))
+        buried_keys = sorted(self._tombstones.forgotten(identities))  # a tombstone may be of one app alone
+        rows = self._delete([_Place(key, time) for key in buried_keys for time in sorted(recent[key])], at)
+        for key in buried_keys:
+            rows += self._loose(_scope(key.environment, key.app).equal("trace_id", key.trace_id))
+        return Forgotten(traces=len(buried_keys), rows=_seen(rows))
+
+    # ------------------------------------------------------------------ finding
+
+    def _places_of(self, kind: Kind, value: str, environment: str | None, app: str | None) -> list[_Place]:
+        scope = _scope(environment, app)
+        if kind == "trace":
+            scope.equal("trace_id", value)
+            sources = [f"{table} {scope}" for table in ("traces", "trace_index", "scores", "ledger")]
+        else:
+            scope.add("user_id = {user_id:String}", user_id=value)
+            owner = "JSONExtractString(record, 'user_id') = {user_id:String}"
+            waiting = f"parts {_scope(environment, app).add(owner)}"
+            # A part's time is its own; that of its trace, where there is one, is in the index.
+            indexed = (
+                f"trace_index WHERE (environment, app, trace_id) IN (SELECT environment, app, trace_id FROM {waiting})"
+            )
+            sources = [f"traces {scope}", waiting, indexed]
+        rows = self._connection.query(
+            " UNION DISTINCT ".join(
+                "SELECT toString(environment), toString(app), trace_id, event_time FROM " + source for source in sources
+            ),
+            scope.parameters,
+        )
+        return sorted(_Place(TraceKey(*row[:3]), from_milliseconds(row[3])) for row in rows)
+
+    # ------------------------------------------------------------------ deleting
+
+    def _delete(self, places: Sequence[_Place], at: datetime) -> Counter[str]:
+        rows: Counter[str] = Counter()
+        for chunk in _chunks(places):
+            chunk = self._with_other_times(chunk)
+            by_id, by_time = _chosen(chunk, timed=False), _chosen(chunk, timed=True)
+            self._remember(by_time, at)
+            hashes = self._connection.query(
+                f"SELECT DISTINCT content_hash FROM scores {by_time} AND content_hash != ''", by_time.parameters
+            )
+            if hashes:
+                cached = Where().add("content_hash IN {hashes:Array(String)}", hashes=[row[0] for row in hashes])
+                rows["verdict_cache"] += self._remove("verdict_cache", cached)
+            for table in _BY_TIME:
+                rows[table] += self._remove(table, by_time)
+            rows += self._loose(by_id)
+            self._minutes.recompute(sorted({place.event_time for place in chunk}))
+            self._texts(sorted({place.key.trace_id for place in chunk}))
+            rows["traces"] += self._remove("traces", by_time)
+            rows["trace_index"] += self._remove("trace_index", by_id)
+        return rows
+
+    def _with_other_times(self, chunk: list[_Place]) -> list[_Place]:
+        """The places, and those where verdicts stand under another time than the trace's. Nothing of ours writes such
+        rows; but what is forgotten must be gone whoever wrote it, and a look at every id costs less than a doubt."""
+        by_id = _chosen(chunk, timed=False)
+        key = chunk[0].key
+        rows = self._connection.query(
+            " UNION DISTINCT ".join(
+                f"SELECT DISTINCT trace_id, event_time FROM {table} {by_id}" for table in ("scores", "ledger")
+            ),
+            by_id.parameters,
+        )
+        found = {_Place(key._replace(trace_id=row[0]), from_milliseconds(row[1])) for row in rows}
+        return sorted({*chunk, *found})
+
+    def _loose(self, chosen: Where) -> Counter[str]:
+        """What may have come without its trace. Money that was spent stays spent; whose answer it was for goes."""
+        rows = Counter({table: self._remove(table, chosen) for table in _BY_ID})
+        rows["calls"] = self._change("calls", "trace_id = ''", chosen)
+        return rows
+
+    def _remember(self, chosen: Where, at: datetime) -> None:
+        """Writes into the ledger that live traces were forgotten, by a hash, before anything else says nothing."""
+        columns = "environment, app, version, category, trace_id, event_time, judge_name, judge_id, stratum"
+        live = f"{chosen} AND run_id = '{LIVE_RUN}'"
+        found = self._connection.query(
+            f"SELECT {columns}, inclusion_probability FROM scores FINAL {live} UNION ALL "
+            f"SELECT {columns}, inclusion_probability FROM ledger FINAL {live} AND decision != 'forgotten'",
+            chosen.parameters,
+        )
+        self._ledger.insert(
+            [
+                forgotten_row(
+                    TraceKey(row[0], row[1], row[4]),
+                    version=row[2],
+                    category=row[3],
+                    event_time=from_milliseconds(row[5]),
+                    judge_name=row[6],
+                    judge_id=JudgeId(row[7]),
+                    stratum=row[8],
+                    inclusion_probability=row[9],
+                    at=at,
+                )
+                for row in found
+            ]
+        )
+
+    def _remove(self, table: str, chosen: Where) -> int:
+        return self._mutate(table, "DELETE", chosen)
+
+    def _change(self, table: str, assignment: str, chosen: Where) -> int:
+        return self._mutate(table, f"UPDATE {assignment}", chosen)
+
+    def _mutate(self, table: str, what: str, chosen: Where) -> int:
+        """Rows that a mutation concerned; where there are none, no part is looked at a second time."""
+        count = int(self._connection.query(f"SELECT count() FROM {table} {chosen}", chosen.parameters)[0][0])
+        if count:
+            self._connection.command(f"ALTER TABLE {table} {what} {chosen} {_SYNC}", chosen.parameters)
+        return count
+
+    def _dead_letters(self, kind: Kind, values: Sequence[str]) -> Counter[str]:
+        """Letters whose bytes name the id in its own field, whether or not they are JSON to the end."""
+        rows: Counter[str] = Counter()
+        for first in range(0, len(values), 50):
+            named = "|".join(sorted({form for value in values[first : first + 50] for form in _json_forms(value)}))
+            pattern = rf'"{kind}_id"\s*:\s*(?:{named})'
+            chosen = Where().add("match(value, {pattern:String})", pattern=pattern)
+            if kind == "trace":  # the key of a record is its trace's id
+                chosen = Where().add(
+                    "(match(value, {pattern:String}) OR ifNull(key, '') IN {keys:Array(String)})",
+                    pattern=pattern,
+                    keys=[value for value in values[first : first + 50] if value],
+                )
+            rows["dead_letters"] += self._remove("dead_letters", chosen)
+        return rows
+
+    def _texts(self, ids: Sequence[str]) -> Counter[str]:
+        """Replaces ids in what is kept as JSON: the evidence of alerts, snapshots, the manifests of runs."""
+        rows: Counter[str] = Counter()
+        for table, column in _TEXTS:
+            for first in range(0, len(ids), 100):
+                quoted = [json.dumps(one, ensure_ascii=False) for one in ids[first : first + 100]]
+                seen = self._connection.query(
+                    f"SELECT arrayFilter(q -> position({column}, q) > 0, {{quoted:Array(String)}}) AS q "
+                    f"FROM {table} WHERE notEmpty(q)",
+                    {"quoted": quoted},
+                )
+                for one in sorted({text for row in seen for text in row[0]}):
+                    chosen = Where().add(f"position({column}, {{quoted:String}}) > 0", quoted=one)
+                    rows[table] += self._change(
+                        table, f"{column} = replaceAll({column}, {{quoted:String}}, '\"{_REPLACEMENT}\"')", chosen
+                    )
+        return rows
+
+
+def forgotten_row(
+    key: TraceKey,
+    *,
+    version: str,
+    category: str,
+    event_time: datetime,
+    judge_name: str,
+    judge_id: JudgeId,
+    at: datetime,
+    stratum: str = "",
+    inclusion_probability: float = 1.0,
+) -> LedgerRow:
+    """What the ledger keeps of a trace that was forgotten: that there was one, under a hash instead of its id."""
+    return LedgerRow(
+        environment=key.environment,
+        app=key.app,
+        version=version,
+        category=category,
+        trace_id=hashed("trace", key.trace_id)[:32],
+        event_time=event_time,
+        judge_name=judge_name,
+        judge_id=judge_id,
+        decision=Decision.FORGOTTEN,
+        reason="forgotten on request",
+        stratum=stratum,
+        inclusion_probability=inclusion_probability,
+        decided_at=at,
+    )
+
+
+def _stone(key: TraceKey, cause: Tombstone) -> Tombstone:
+    return Tombstone(
+        kind="trace",
+        value=hashed("trace", key.trace_id),
+        environment=key.environment,
+        app=key.app,
+        reason=cause.reason,
+        by=cause.by,
+        at=cause.at,
+    )
+
+
+def _scope(environment: str | None, app: str | None) -> Where:
+    return Where().equal("environment", environment).equal("app", app)
+
+
+def _buried(kind: Kind, column: str) -> str:
+    """SQL that is true where a tombstone somewhere names the column's id."""
+    hash_of = f"lower(hex(SHA256(concat('{PREFIX}:{kind}:', ifNull({column}, '')))))"
+    return f"{hash_of} IN (SELECT value FROM tombstones WHERE kind = '{kind}')"
+
+
+def _chosen(places: Collection[_Place], *, timed: bool) -> Where:
+    """The places as conditions that find them through the primary key. All of one environment and app."""
+    first = next(iter(places)).key
+    where = _scope(first.environment, first.app)
+    if timed:
+        instants = sorted({place.event_time for place in places})
+        where.add(
+            "event_time >= {first:DateTime64(3, 'UTC')} AND event_time <= {last:DateTime64(3, 'UTC')} "
+            "AND event_time IN {instants:Array(DateTime64(3, 'UTC'))}",
+            first=bound_instant("event_time", instants[0]),
+            last=bound_instant("event_time", instants[-1]),
+            instants=[bound_instant("event_time", one)[:-3] for one in instants],
+        )
+    ids = sorted({place.key.trace_id for place in places})
+    return where.add("trace_id IN {trace_ids:Array(String)}", trace_ids=ids)
+
+
+def _chunks(places: Sequence[_Place]) -> Iterator[list[_Place]]:
+    """At most `_AT_ONCE` places of one environment and app each."""
+    apart: dict[tuple[str, str], list[_Place]] = {}
+    for place in places:
+        apart.setdefault((place.key.environment, place.key.app), []).append(place)
+    for group in apart.values():
+        for first in range(0, len(group), _AT_ONCE):
+            yield group[first : first + _AT_ONCE]
+
+
+def _json_forms(value: str) -> Iterator[str]:
+    """The regular expressions of a text's two usual spellings in JSON."""
+    for ascii_only in (False, True):
+        # RE2 takes a backslash before punctuation only, and the underscore is none.
+        yield re.sub(r"([!-/:-@\[-^`{-~])", r"\\\1", json.dumps(value, ensure_ascii=ascii_only))
+
+
+def _seen(rows: Mapping[str, Any]) -> dict[str, int]:
+    return {table: count for table, count in sorted(rows.items()) if count}
