@@ -36,6 +36,7 @@ from tracejudge.scores import Score
 from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
 from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.deliveries import Deliveries
+from tracejudge_consumer.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class AlertLoop:
         self._lease_ttl_s = lease_ttl_s
         self._checkpoint = checkpoint
         self._deliveries = Deliveries(store=store, notifiers=notifiers, clock=clock, checkpoint=checkpoint)
+        self._upkeep = Upkeep(store, clock)
         self._lease: Lease | None = None
         self._renewed_at = 0.0
         self._engine: Engine | None = None
@@ -173,6 +175,8 @@ class AlertLoop:
             return []  # what is unpublished was stored with the cursor: whoever leads next publishes it
         published = self._publish(engine)
         self._deliveries.deliver(still_leading=self._still_leading)
+        if self._still_leading():
+            self._upkeep.run_if_due()
         return published
 
     def _fold(self, engine: Engine) -> bool:

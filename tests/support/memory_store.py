@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Generic, TypeVar
 
 from tracejudge.errors import StoreUnavailable
 from tracejudge.scores import LIVE_RUN, DeadLetter, JudgeCall, LedgerRow, Outcome, Score, TraceKey
-from tracejudge.store import Inserted, Known, StoredFeedback, StoredPart, StoredTrace
+from tracejudge.store import Identity, Inserted, Known, StoredFeedback, StoredPart, StoredTrace
 
 _Row = TypeVar("_Row")
 
@@ -67,6 +67,20 @@ class MemoryParts(MemoryTable[StoredPart]):
         return found
 
 
+class MemoryTombstones:
+    """Nobody was forgotten, unless a test says so."""
+
+    def __init__(self) -> None:
+        self.keys: set[TraceKey] = set()
+        self.users: set[str] = set()
+
+    def forgotten(self, identities: Collection[Identity], /) -> frozenset[TraceKey]:
+        return frozenset(one.key for one in identities if one.key in self.keys or one.user_id in self.users)
+
+    def bury(self, keys: Sequence[TraceKey], /, *, at: datetime) -> None:
+        self.keys.update(keys)
+
+
 class MemoryStore:
     """Thread-safe. `down` makes every call raise StoreUnavailable; `lose_answers` does so after the rows went in."""
 
@@ -90,6 +104,8 @@ class MemoryStore:
         self.dead_letters = MemoryTable[DeadLetter](
             self, "dead_letters", lambda row: (row.source, row.partition, row.offset)
         )
+
+        self.tombstones = MemoryTombstones()
 
     def lookup(self, keys: Sequence[TraceKey], /, *, run_id: str = LIVE_RUN) -> dict[TraceKey, Known]:
         self.arrive("lookup")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from tracejudge.judging import JudgeTask, PanelResult
 from tracejudge.scores import LIVE_RUN, DeadLetter, JudgeCall, JudgeId, LedgerRow, Score, TraceKey
-from tracejudge.store import Inserted, Known, StoredFeedback, StoredPart, StoredTrace
+from tracejudge.store import Identity, Inserted, Known, StoredFeedback, StoredPart, StoredTrace
 
 _Row = TypeVar("_Row", contravariant=True)
 
@@ -46,6 +47,13 @@ class Parts(Inserts[StoredPart], Protocol):
     def of(self, keys: Sequence[TraceKey], /) -> dict[TraceKey, list[StoredPart]]: ...
 
 
+class Tombstones(Protocol):
+    """Who was forgotten."""
+
+    def forgotten(self, identities: Collection[Identity], /) -> frozenset[TraceKey]: ...
+    def bury(self, keys: Sequence[TraceKey], /, *, at: datetime) -> None: ...
+
+
 class PipelineStore(Protocol):
     """The tables a batch is written to. Thread-safe; raises StoreUnavailable when it is away."""
 
@@ -63,4 +71,6 @@ class PipelineStore(Protocol):
     def calls(self) -> Inserts[JudgeCall]: ...
     @property
     def dead_letters(self) -> Inserts[DeadLetter]: ...
+    @property
+    def tombstones(self) -> Tombstones: ...
     def lookup(self, keys: Sequence[TraceKey], /, *, run_id: str = LIVE_RUN) -> dict[TraceKey, Known]: ...

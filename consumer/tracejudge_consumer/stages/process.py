@@ -20,13 +20,14 @@ from typing import Any, TypeVar
 from tracejudge.clock import Clock
 from tracejudge.judging import PanelResult
 from tracejudge.sampling import SamplingPolicy
-from tracejudge.scores import SHADOW_RUN, TraceKey
+from tracejudge.scores import SHADOW_RUN, Decision, JudgeId, TraceKey
 from tracejudge.store import Inserted, Known, StoredFeedback
 from tracejudge_consumer.dead_letter import DeadLetterGuard
 from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.checkpoints import Checkpoint
+from tracejudge_consumer.stages.forgotten import Forgotten, ledger_rows
 from tracejudge_consumer.stages.judge import Answer, Judging, questions
 from tracejudge_consumer.stages.needs import Judges, PipelineStore
 from tracejudge_consumer.stages.parts import with_assembled
@@ -73,6 +74,7 @@ class BatchProcessor:
         self._metrics = metrics
         self._checkpoint = checkpoint
         self._turns = turns
+        self._forgotten = Forgotten(store=store, calls=calls)
 
     async def process(self, records: Sequence[TakenRecord], finish: Finish) -> PipelineReport:
         """Everything there is to do about `records`; each is handed to `finish` once the store has all of it.
@@ -83,6 +85,7 @@ class BatchProcessor:
         at = self._clock.now()
         read = await self._off_loop(partial(read_batch, records, at=at, read=self._form.read))
         self._guard.note(read=len(records), dead=[letter for letter, _ in read.dead])
+        read, forgotten = await self._forgotten.removed_from(read, at=at)
         self._checkpoint("decoded")
         report = PipelineReport(
             records=len(records),
@@ -101,12 +104,24 @@ class BatchProcessor:
             read, store=self._store, calls=self._calls, clock=self._clock
         )
         report += _refused(inserted)
+        if assembled:  # only now is it known whose these are
+            gone = await self._forgotten.among([one for one in traces if one.key in assembled], at=at)
+            forgotten = (*forgotten, *(one for one in traces if one.key in gone))
+            traces = [one for one in traces if one.key not in gone]
+        if forgotten:
+            rows = ledger_rows(forgotten, self._live_judge_ids(), at=at)
+            report += _refused(await self._calls(partial(self._store.ledger.insert, rows)))
+            report += PipelineReport(ledger=Counter({Decision.FORGOTTEN: len(rows)}))
         self._count(read)
         in_traces = {id(taken) for record in traces for taken in record.records}
         finish(taken for taken in records if id(taken) not in in_traces)
         report += await self.decide(traces, finish, assembled=assembled)
         self._checkpoint("scores_stored")
         return report
+
+    def _live_judge_ids(self) -> dict[str, JudgeId]:
+        shadow = self._judges.shadow
+        return {name: judge_id for name, judge_id in self._judges.judge_ids.items() if name not in shadow}
 
     async def decide(
         self, traces: Sequence[IntakeRecord], finish: Finish, *, assembled: Collection[TraceKey] = ()

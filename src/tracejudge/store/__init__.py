@@ -5,6 +5,7 @@ nothing; every reader counts each (trace, judge, run) once.
 """
 
 from tracejudge.store.connect import open_store
+from tracejudge.store.forgetting import Forgotten, forgotten_row
 from tracejudge.store.reported import ReportedModel
 from tracejudge.store.rows import (
     GROUP_FIELDS,
@@ -35,7 +36,8 @@ from tracejudge.store.rows import (
     TraceFilter,
     UserAction,
 )
-from tracejudge.store.store import Store
+from tracejudge.store.store import Store, TableSize
+from tracejudge.store.tombstones import Identity, Tombstone
 
 __all__ = [
     "GROUP_FIELDS",
@@ -47,6 +49,8 @@ __all__ = [
     "DeadCount",
     "DeadLetterFilter",
     "DeadLetterState",
+    "Forgotten",
+    "Identity",
     "Inserted",
     "Known",
     "Lease",
@@ -65,7 +69,10 @@ __all__ = [
     "StoredFeedback",
     "StoredPart",
     "StoredTrace",
+    "TableSize",
+    "Tombstone",
     "TraceFilter",
     "UserAction",
+    "forgotten_row",
     "open_store",
 ]

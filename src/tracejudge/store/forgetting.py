@@ -19,6 +19,7 @@ from tracejudge.scores import LIVE_RUN, Decision, JudgeId, LedgerRow, TraceKey
 from tracejudge.store.connection import Connection
 from tracejudge.store.ledger import Ledger
 from tracejudge.store.minutes import Minutes
+from tracejudge.store.progress import Progress
 from tracejudge.store.table import Where
 from tracejudge.store.tombstones import ANY, PREFIX, Identity, Kind, Tombstone, Tombstones, hashed
 from tracejudge.store.values import bound_instant, from_milliseconds
@@ -62,6 +63,7 @@ class Forgetting:
         self._tombstones = tombstones
         self._ledger = ledger
         self._minutes = minutes
+        self._progress = Progress(connection, "swept")
 
     def forget(
         self,
@@ -102,14 +104,17 @@ class Forgetting:
         rows += self._texts([value])
         return Forgotten(traces=len({place.key for place in places}), rows=_seen(rows))
 
-    def sweep(self, since: datetime, *, at: datetime) -> Forgotten:
-        """Deletes what was stored since then (the store's clock) of traces that had been forgotten before.
+    def sweep(self, *, at: datetime) -> Forgotten:
+        """Deletes what was stored since the last sweep, whoever made it, of traces that had been forgotten before.
 
         A batch that was read before the tombstone stood is stored after it. Costs what was stored since, and nothing
         where nothing was ever forgotten.
         """
+        now = self._progress.now()
         if not self._connection.query("SELECT 1 FROM tombstones LIMIT 1"):
+            self._progress.came_to(now)
             return Forgotten(traces=0, rows={})
+        since = self._progress.until()
         recent: dict[TraceKey, set[datetime]] = {}
         identities: set[Identity] = set()
         for table in _SWEPT:
@@ -132,6 +137,7 @@ class Forgetting:
         rows = self._delete([_Place(key, time) for key in buried_keys for time in sorted(recent[key])], at)
         for key in buried_keys:
             rows += self._loose(_scope(key.environment, key.app).equal("trace_id", key.trace_id))
+        self._progress.came_to(now)
         return Forgotten(traces=len(buried_keys), rows=_seen(rows))
 
     # ------------------------------------------------------------------ finding
@@ -176,7 +182,7 @@ class Forgetting:
                 rows[table] += self._remove(table, by_time)
             rows += self._loose(by_id)
             self._minutes.recompute(sorted({place.event_time for place in chunk}))
-            self._texts(sorted({place.key.trace_id for place in chunk}))
+            rows += self._texts(sorted({place.key.trace_id for place in chunk}))
             rows["traces"] += self._remove("traces", by_time)
             rows["trace_index"] += self._remove("trace_index", by_id)
         return rows

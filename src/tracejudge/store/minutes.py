@@ -13,9 +13,10 @@ from typing import Final
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store.connection import Connection
 from tracejudge.store.judges import Judges
+from tracejudge.store.progress import Progress
 from tracejudge.store.rates import SUMS, bucket_row, pane, window
 from tracejudge.store.rows import BucketRow, RateQuery
-from tracejudge.store.values import EPOCH, bound_instant, from_microseconds, microseconds
+from tracejudge.store.values import EPOCH, bound_instant, microseconds
 
 _KEYS: Final = "environment, app, judge_name, judge_id, minute, version, category, stratum"
 _FIELDS: Final = ("n", "passed", "invalid", "sum_w", "sum_w2", "sum_wx", "sum_w2x", "sum_ws")
@@ -24,8 +25,6 @@ _ZEROS: Final = ", ".join(f"0 AS s{number}" for number in range(len(SUMS)))
 _TOTALS: Final = ", ".join(f"sum(s{number})" for number in range(len(SUMS)))
 _NUMBERED: Final = ", ".join(f"{expression} AS s{number}" for number, expression in enumerate(SUMS))
 _LONG_S: Final = 6 * 3600
-_MAX_INSERT_S: Final = 120
-"""An insert stamped by the server at its start is visible after it: so long a row may turn up behind a recompute."""
 
 
 class Minutes:
@@ -34,6 +33,7 @@ class Minutes:
     def __init__(self, connection: Connection, judges: Judges) -> None:
         self._connection = connection
         self._judges = judges
+        self._progress = Progress(connection, "minutes")
 
     def touched(self, since: datetime) -> list[datetime]:
         """Whole minutes of event time in which live scores were stored after `since` (the store's clock)."""
@@ -75,16 +75,9 @@ class Minutes:
 
     def rollup(self) -> int:
         """Recomputes every minute touched since the last call, whoever made it; returns how many."""
-        # Taken before the rows are read: what is stored meanwhile is touched for the next call.
-        now = from_microseconds(self._connection.query("SELECT now64(6)")[0][0])
-        done = self.recompute(self.touched(self._rolled_until()))
-        until = now - timedelta(seconds=_MAX_INSERT_S)
-        self._connection.insert(
-            "rollup_state",
-            ("name", "until"),
-            ("LowCardinality(String)", "DateTime64(6, 'UTC')"),
-            [("minutes", microseconds("until", until))],
-        )
+        now = self._progress.now()
+        done = self.recompute(self.touched(self._progress.until()))
+        self._progress.came_to(now)
         return done
 
     def serves(self, query: RateQuery) -> datetime | None:
@@ -96,7 +89,7 @@ class Minutes:
             return None
         if (query.judge is None or "@" not in query.judge) and len(self._judges.adoptions(query.judge)) > 1:
             return None  # which JudgeId counts is decided per trace
-        rolled_until = self._rolled_until()
+        rolled_until = self._progress.until()
         if rolled_until == EPOCH:
             return None
         stale = [minute for minute in self.touched(rolled_until) if query.start <= minute < query.end]
@@ -120,7 +113,3 @@ class Minutes:
             where.parameters,
         )
         return [bucket_row(query, row) for row in rows]
-
-    def _rolled_until(self) -> datetime:
-        rows = self._connection.query("SELECT until FROM rollup_state FINAL WHERE name = 'minutes'")
-        return from_microseconds(rows[0][0]) if rows else EPOCH

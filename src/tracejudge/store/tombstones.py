@@ -69,6 +69,22 @@ class Tombstones(Table[Tombstone]):
         """Writes tombstones; safe to repeat."""
         self._insert(tombstones)
 
+    def bury(self, keys: Sequence[TraceKey], *, at: datetime) -> None:
+        """Tombstones for traces that turned out to be a forgotten person's; safe to repeat."""
+        self._insert(
+            [
+                Tombstone(
+                    kind="trace",
+                    value=hashed("trace", key.trace_id),
+                    environment=key.environment,
+                    app=key.app,
+                    reason="of a person who was forgotten",
+                    at=at,
+                )
+                for key in keys
+            ]
+        )
+
     def all(self) -> list[Tombstone]:
         """All tombstones, the oldest first."""
         return self._select("ORDER BY at, kind, value")
@@ -91,7 +107,8 @@ class Tombstones(Table[Tombstone]):
             one.key
             for value, environment, app in rows
             for one in hashes[value]
-            if environment in (ANY, one.key.environment) and app in (ANY, one.key.app)
+            if (environment == one.key.environment or ANY in (environment, one.key.environment))
+            and (app == one.key.app or ANY in (app, one.key.app))  # of a damaged record they may not be known
         )
 
     def _encode(self, value: Tombstone) -> Row:

@@ -119,7 +119,7 @@ def _apply(world: World, oracle: Oracle, operation: Operation, delivered: list[t
         store.forgetting.forget(*detail, at=JUDGED)
         oracle.forget(*detail)
     elif kind == "sweep":
-        found = store.forgetting.sweep(JUDGED.replace(year=2000), at=JUDGED)
+        found = store.forgetting.sweep(at=JUDGED)
         assert found.total == 0, f"something was left to be swept: {found}"
     elif kind == "merge":
         store.optimize(detail)
