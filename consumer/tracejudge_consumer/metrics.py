@@ -42,6 +42,7 @@ MetricName = Literal[
     "tracejudge_build_info",  # 1, with the version
     "tracejudge_judges_gone",  # 1 while the judge answers nobody, by judge
     "tracejudge_unresolved_nodes_total",  # passages that stay without text, by reason: unknown, hook_failed
+    "tracejudge_queue_deleted_unread_total",  # records the SQLite log deleted before a group had read them, by group
     "tracejudge_gateway_requests_total",  # HTTP requests answered, by status
     "tracejudge_gateway_lines_total",  # lines answered, by answer: accepted, refused, unavailable
     "tracejudge_gateway_refused_total",  # lines and whole requests that were refused, by reason
@@ -97,7 +98,13 @@ class Metrics:
         self.lag_seconds = gauge(of, "tracejudge_lag_seconds", "Age of unread records.", "source", "partition")
         self.stalled = gauge(of, "tracejudge_stalled", "1 while reading has stalled.")
         self.unfinished = gauge(of, "tracejudge_unfinished_seconds", "Since a record was finished.")
+        name: MetricName = "tracejudge_queue_deleted_unread_total"
+        self.deleted_unread = counter(of, name, "Records deleted unread.", "group")
         self.judges_gone = gauge(of, "tracejudge_judges_gone", "Judges that answer nobody.", "judge")
+
+    def count_deleted_unread(self, group: str, records: int) -> None:
+        """The queue deleted so many records that the group had still to read."""
+        self.deleted_unread.labels(group).inc(records)
 
     def scored(self, scores: Iterable[Score], ledger: Iterable[LedgerRow], calls: Iterable[JudgeCall]) -> None:
         """These were stored."""

@@ -74,6 +74,8 @@ class ConsumerSettings(_Section):
     commit_interval_s: Annotated[float, Field(gt=0)] = 1.0
     drain_timeout_s: Annotated[float, Field(gt=0)] = 30.0
     max_dead_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    queue_keep_s: Annotated[float, Field(gt=0)] = 7 * 86_400.0
+    queue_max_bytes: Annotated[int, Field(ge=1_000_000)] = 10_000_000_000
     judge_patience_s: Annotated[float, Field(ge=0)] = 300.0
     past_patience: Literal["undecided", "invalid"] = "undecided"
     parts_grace_s: Annotated[float, Field(gt=0)] = 900.0

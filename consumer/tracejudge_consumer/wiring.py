@@ -109,15 +109,22 @@ def choose_judges(specs: Collection[JudgeSpec], names: Collection[str]) -> tuple
     return tuple(known[name] for name in names)
 
 
-def build_intake(settings: Settings) -> Intake:
+def build_intake(settings: Settings, *, metrics: Metrics | None = None) -> Intake:
     """A reader of the queue of the settings. Raises QueueUnavailable and SettingsError as its client does."""
     queue = parse_queue_url(settings.queue)
     group = settings.consumer.group
     if isinstance(queue, SqliteQueue):
         from tracejudge_consumer.intake.sqlite import SqliteIntake
         from tracejudge_sdk.transports.sqlite_log import SqliteLog
+        from tracejudge_sdk.transports.sqlite_retention import Retention
 
-        return SqliteIntake(SqliteLog(queue.path), group=group)
+        consumer = settings.consumer
+        return SqliteIntake(
+            SqliteLog(queue.path),
+            group=group,
+            retention=Retention(keep_s=consumer.queue_keep_s, max_bytes=consumer.queue_max_bytes),
+            deleted_unread=(lambda _group, _records: None) if metrics is None else metrics.count_deleted_unread,
+        )
     if isinstance(queue, KafkaQueue):
         from tracejudge_consumer.intake.kafka import KafkaIntake
 
@@ -220,7 +227,7 @@ def build_pipeline(
     consumer = settings.consumer
     clock = SystemClock()
     panel = Panel(settings.judges, clock=clock, spend=store.calls, patience_s=consumer.judge_patience_s)
-    intake = build_intake(settings)
+    intake = build_intake(settings, metrics=metrics)
     if metrics is not None:
         metrics.watch_circuits(panel.availability)
     return Pipeline(

@@ -58,7 +58,7 @@ def test_every_trace_is_stored_and_scored_and_its_offset_committed(
     assert len(store.traces.rows) == len(scores_of(store)) == len(store.calls.rows) == 35
     assert committed(log) == 35
     assert panel.closed == 1
-    stored = next(iter(store.traces.rows.values()))
+    stored = next(row for row in store.traces.rows.values() if row.key.trace_id == make_trace(0).trace_id)
     assert (stored.source, stored.partition, stored.offset) == ("sqlite:queue.db", 0, 0)
     assert stored.signals["node_count"] == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,8 +16,11 @@ GROUP = "tests"
 
 def append(path: Path, records: Iterable[Record | bytes]) -> range:
     """Appends records (bytes as they are) to the log at `path`; gives their offsets."""
+    now_ms = int(time.time() * 1000)  # as a service would: what is long past may be deleted once it is read
     rows = [
-        (None, record, (), 0) if isinstance(record, bytes) else (record.trace_id.encode(), encode(record), (), 0)
+        (None, record, (), now_ms)
+        if isinstance(record, bytes)
+        else (record.trace_id.encode(), encode(record), (), now_ms)
         for record in records
     ]
     log = SqliteLog(path)

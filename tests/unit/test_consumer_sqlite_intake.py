@@ -132,3 +132,26 @@ def test_a_queue_that_does_not_answer_is_waited_for(readers: Readers, caplog: py
     folder.with_name("away").rename(folder)
     assert len(reader.poll(timeout_s=1, max_records=100)) == 9
     assert notes.taken == []
+
+
+def test_a_group_that_was_away_while_the_log_was_full_is_told_what_it_missed(
+    readers: Readers, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, _ = readers.new()
+    one.commit(next_offsets(one.poll(timeout_s=0, max_records=3)))
+    one.close()
+    SqliteLog(readers.path).delete_before(7, force=True)
+    told: list[tuple[str, int]] = []
+    log = SqliteLog(readers.path, now=lambda: readers.clock.now().timestamp())
+    back = SqliteIntake(log, group="g", clock=readers.clock, deleted_unread=lambda *what: told.append(what))
+    assert [record.offset for record in back.poll(timeout_s=0, max_records=10)] == [7, 8, 9]
+    assert told == [("g", 4)]
+    assert "4 records of sqlite:queue.db were deleted before it read them" in caplog.text
+
+
+def test_the_reader_deletes_what_every_group_has_read_when_its_time_is_over(readers: Readers) -> None:
+    one, _ = readers.new()
+    one.commit(next_offsets(one.poll(timeout_s=0, max_records=6)))
+    readers.clock.advance(8 * 86_400)
+    one.poll(timeout_s=0, max_records=1)
+    assert SqliteLog(readers.path).begin_offset() == 6

@@ -2,7 +2,7 @@
 
 The lease is renewed on `poll`, at a third of its time; a reader that was stopped for longer looks again before it reads
 on. A reader without the lease waits politely and takes over when the holder has released it, or has been silent for the
-lease's time (it was killed).
+lease's time (it was killed). The holder also deletes what the log need not keep any longer.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from tracejudge_consumer.intake import PartitionKey, PartitionListener, RawRecor
 from tracejudge_consumer.intake.ownership import ThreadOwnership
 from tracejudge_sdk.errors import LeaseLost, TransportUnavailable
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
+from tracejudge_sdk.transports.sqlite_retention import Retention, retain
 
 _LOG = logging.getLogger(__name__)
+_RETAIN_EVERY_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.05  # SQLite tells nobody that something was appended
 
 
@@ -38,16 +40,24 @@ class SqliteIntake:
         owner: str | None = None,
         lease_ttl_s: float = 10.0,
         max_poll_bytes: int = 8_000_000,
+        retention: Retention | None = None,
+        deleted_unread: Callable[[str, int], None] = lambda _group, _records: None,
         clock: Clock | None = None,
         wait: Callable[[float], object] = _sleep,
     ) -> None:
-        """`lease_ttl_s`: how long after a kill another reader takes over; `wait` passes that many seconds."""
+        """`lease_ttl_s`: how long after a kill another reader takes over; `wait` passes that many seconds.
+
+        `deleted_unread` is told how many records were deleted that a group, ours or an abandoned one, had not read.
+        """
         self.source = f"sqlite:{log.path.name}"
         self._log = log
         self._group = group
         self._owner = owner or uuid.uuid4().hex
         self._ttl_s = lease_ttl_s
         self._max_poll_bytes = max_poll_bytes
+        self._retention = retention or Retention()
+        self._deleted_unread = deleted_unread
+        self._retained_at: float | None = None
         self._clock = clock or SystemClock()
         self._wait = wait
         self._key = PartitionKey(self.source, 0)
@@ -137,7 +147,10 @@ class SqliteIntake:
 
     def _read(self, max_records: int) -> list[RawRecord]:
         try:
-            if not self._hold_lease() or self._paused:
+            if not self._hold_lease():
+                return []
+            self._retain()
+            if self._paused:
                 return []
             found = self._log.read(from_offset=self._position, max_records=max_records, max_bytes=self._max_poll_bytes)
         except TransportUnavailable as error:
@@ -164,8 +177,10 @@ class SqliteIntake:
         if self._renewed is None:
             if not self._log.acquire(self._group, self._owner, self._ttl_s):
                 return False
-            committed = self._log.committed(self._group)
-            self._position = self._log.begin_offset() if committed is None else committed
+            committed, begin = self._log.committed(self._group), self._log.begin_offset()
+            self._position = begin if committed is None else committed
+            if self._position < begin:
+                self._miss(begin)
             self._renewed = now
             _LOG.info("group %r reads %s from offset %d", self._group, self.source, self._position)
         elif now - self._renewed >= self._ttl_s / 3:
@@ -177,6 +192,35 @@ class SqliteIntake:
                 return False
             self._renewed = now
         return True
+
+    def _miss(self, begin: int) -> None:
+        """Records that this group had still to read are gone: it was away for so long that the log did without it."""
+        missed, self._position = begin - self._position, begin
+        _LOG.error(
+            "group %r: %d records of %s were deleted before it read them; it was taken for abandoned, and the log was "
+            "full (queue_max_bytes)",
+            self._group,
+            missed,
+            self.source,
+        )
+        self._deleted_unread(self._group, missed)
+
+    def _retain(self) -> None:
+        """Deletes what need not be kept. Between polls, in short transactions; records of ours are read by us first."""
+        now = self._clock.monotonic()
+        if self._retained_at is not None and now - self._retained_at < _RETAIN_EVERY_S:
+            return
+        self._retained_at = now
+        done = retain(self._log, self._retention, now_s=self._clock.now().timestamp())
+        for group, count in done.unread.items():
+            _LOG.warning("%s: %d records deleted unread by group %r, which is abandoned", self.source, count, group)
+            self._deleted_unread(group, count)
+        if done.too_large:
+            _LOG.warning(
+                "%s is larger than queue_max_bytes, %d, and waits for its readers",
+                self.source,
+                self._retention.max_bytes,
+            )
 
     def _lose(self, why: str) -> None:
         if self._renewed is not None:

@@ -35,6 +35,14 @@ class LogRecord(NamedTuple):
     timestamp_ms: int
 
 
+class LogReader(NamedTuple):
+    """A group of readers of a log."""
+
+    group: str
+    next_offset: int  # 0 while it has committed nothing
+    seen_ms: int  # until when it is known to have lived: the end of its lease, or the moment it gave it back
+
+
 class SqliteLog:
     """The log in the file `path`, made (with its folders) when it is not there.
 
@@ -140,12 +148,34 @@ class SqliteLog:
             ).fetchone()
         return int(offset)
 
+    def timestamp_at(self, offset: int) -> int | None:
+        """The timestamp (ms) of the first record at or beyond `offset`; None when there is none."""
+        with self._file.using() as db:
+            row = db.execute(
+                "SELECT timestamp_ms FROM records WHERE record_offset >= ? ORDER BY record_offset LIMIT 1", (offset,)
+            ).fetchone()
+        return None if row is None else int(row[0])
+
+    def size_bytes(self) -> int:
+        """What the records take in the file, about: its pages but for the free ones, which are used again."""
+        with self._file.using() as db:
+            (pages,) = db.execute("PRAGMA page_count").fetchone()
+            (free,) = db.execute("PRAGMA freelist_count").fetchone()
+            (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+        return (int(pages) - int(free)) * int(page_bytes)
+
     # -- groups ----------------------------------------------------------------------------------------------------
 
     def groups(self) -> dict[str, int | None]:
         """Every group with its committed offset (None: it committed nothing yet)."""
         with self._file.using() as db:
             return dict(db.execute("SELECT name, next_offset FROM reader_groups ORDER BY name").fetchall())
+
+    def readers(self) -> list[LogReader]:
+        """Every group, with when it was last there."""
+        with self._file.using() as db:
+            rows = db.execute("SELECT name, coalesce(next_offset, 0), lease_until_ms FROM reader_groups ORDER BY name")
+            return [LogReader(*row) for row in rows.fetchall()]
 
     def delete_group(self, group: str) -> bool:
         """Forgets a group, so that it no longer holds back `delete_before`; False when there was none."""
@@ -212,8 +242,10 @@ class SqliteLog:
     def release(self, group: str, owner: str) -> bool:
         """Gives the lease back; False when the owner did not hold it."""
         with self._file.writing() as db:
+            # The moment stays: it says when the group was last there.
             done = db.execute(
-                "UPDATE reader_groups SET owner = NULL, lease_until_ms = 0 WHERE name = ? AND owner = ?", (group, owner)
+                "UPDATE reader_groups SET owner = NULL, lease_until_ms = ? WHERE name = ? AND owner = ?",
+                (int(self._now() * 1000), group, owner),
             )
             return done.rowcount > 0
 
