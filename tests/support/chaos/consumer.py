@@ -97,8 +97,8 @@ def main(config: Path, journal: Path, commit_before_store: bool) -> int:
     set_up_logging(settings)
     real = wiring.build_intake
 
-    def watched(of: Settings) -> Intake:
-        return cast(Intake, WatchedIntake(real(of), journal, commit_before_store=commit_before_store))
+    def watched(of: Settings, **more: Any) -> Intake:
+        return cast(Intake, WatchedIntake(real(of, **more), journal, commit_before_store=commit_before_store))
 
     stop = threading.Event()
     with (
