@@ -41,6 +41,9 @@ class JudgeWatch:
         if back or result.gone:
             self._health.judges_gone(self._gone)
         for score in result.scores:
+            if not score.outcome.settled:
+                about = {"trace_id": score.trace_id, "judge": score.judge_name, "reason": score.reason}
+                _LOG.info("judge %r could not judge a trace: %s", score.judge_name, score.reason, extra=about)
             self._reasons[score.judge_name].append("" if score.outcome.settled else score.reason)
         for name in {score.judge_name for score in result.scores}:
             self._look_at(name)

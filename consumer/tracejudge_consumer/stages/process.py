@@ -97,6 +97,9 @@ class BatchProcessor:
         )
         if read.dead:
             await self._calls(partial(self._store.dead_letters.insert, [letter for letter, _ in read.dead]))
+            for letter, _ in read.dead:
+                place = {"source": letter.source, "partition": letter.partition, "offset": letter.offset}
+                _LOG.info("dead letter: %s", letter.reason, extra={**place, "reason": letter.reason})
         if read.feedback:
             feedback = [StoredFeedback(feedback=one, ingested_at=at) for one, _ in read.feedback]
             report += _refused(await self._calls(partial(self._store.feedback.insert, feedback)))

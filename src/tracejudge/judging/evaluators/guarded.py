@@ -90,6 +90,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
                 self._spec.name,
                 type(error).__name__,
                 trace.trace_id if trace is not None else "",
+                extra={"trace_id": trace.trace_id if trace is not None else "", "judge": self._spec.name},
             )
             result = invalid(InvalidReason.JUDGE_ERROR, describe(error))
         finally:
