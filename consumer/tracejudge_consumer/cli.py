@@ -42,6 +42,7 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("First day", "Check queue, store, judges and clock, each with its fix."),
     "config": ("First day", "Check the settings file and show what is in force."),
     "migrate": ("First day", "Create or upgrade the store's tables."),
+    "contract": ("First day", "The wire contract: check a file, print schema and vectors."),
     "score": ("First day", "Judge a file of traces: no queue, no store."),
     "ingest": ("Run", "Send files of traces to the queue."),
     "gateway": ("Run", "Take traces over HTTP, for apps in any language."),

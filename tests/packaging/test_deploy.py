@@ -28,20 +28,22 @@ def test_docker_compose_accepts_the_compose_file() -> None:
         [*command, "-f", str(DEPLOY / "compose.yaml"), "config", "--quiet"],
         capture_output=True,
         text=True,
-        env={**os.environ, "TRACEJUDGE_STORE_PASSWORD": "made-up"},
+        env={**os.environ, "TRACEJUDGE_STORE_PASSWORD": "made-up", "TRACEJUDGE_INGEST_KEY": "made-up-as-well"},
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_every_published_port_is_on_loopback_and_no_password_is_fixed() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    assert {"kafka", "clickhouse", "migrate", "consumer", "watch"} <= services.keys()
+    assert {"kafka", "clickhouse", "migrate", "consumer", "watch", "gateway"} <= services.keys()
     for service in services.values():
         for port in service.get("ports", ()):
             assert port.startswith("127.0.0.1:")
         for name, value in service.get("environment", {}).items():
             if "PASSWORD" in name:
                 assert str(value).startswith("${TRACEJUDGE_STORE_PASSWORD:?")
+            if name.endswith("_KEY"):
+                assert str(value).startswith(("${TRACEJUDGE_INGEST_KEY:?", "${OPENAI_API_KEY:-}"))
 
 
 def test_the_image_runs_as_a_user_without_rights() -> None:

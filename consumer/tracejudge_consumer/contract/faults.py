@@ -14,6 +14,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError
 from tracejudge_sdk.trace import SCHEMA_VERSION
 
@@ -37,8 +38,27 @@ class Fault:
         return f"{place}{seen}allowed: {self.limit}; {self.remedy}"
 
 
-def faults_of(error: RecordError) -> tuple[Fault, ...]:
-    """What is wrong with the record that the codec refused with `error`; at most MAX_FAULTS, at least one."""
+def faults_of(error: RecordError, value: Any = None) -> tuple[Fault, ...]:
+    """What is wrong with the record that the codec refused with `error`; at most MAX_FAULTS, at least one.
+
+    The codec looks no further than a version or kind that is missing. Given the parsed `value`, this tells what would
+    come next: a producer is mended at once, not in rounds.
+    """
+    if error.field in ("schema_version", "kind") and error.reason != "schema_too_new" and isinstance(value, dict):
+        kind = value["kind"] if value.get("kind") in ("trace", "part", "feedback") else "trace"
+        wrong_kind = RecordError("unknown_kind", f"kind: is {short(value.get('kind'))}", field="kind")
+        found = list(_faults(error))
+        if error.field != "kind" and kind != value.get("kind"):
+            found += _faults(wrong_kind)
+        try:
+            codec.from_object({**value, "schema_version": SCHEMA_VERSION, "kind": kind})
+        except RecordError as more:
+            found += _faults(more)
+        return tuple(found)[:MAX_FAULTS]
+    return _faults(error)
+
+
+def _faults(error: RecordError) -> tuple[Fault, ...]:
     cause = error.__cause__
     if isinstance(cause, ValidationError):
         found = cause.errors(include_url=False)

@@ -111,11 +111,18 @@ def _encoded(value: object) -> bytes:
         return json.dumps(scrub_surrogates(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
+def _parsed(data: bytes) -> object:
+    try:
+        return codec.parse(data)
+    except RecordError:
+        return None
+
+
 def _read(number: int, data: bytes, max_record_bytes: int) -> ReadLine:
     if len(data) > max_record_bytes:
         return ReadLine(number, None, b"", (too_large(len(data), max_record_bytes),))
     try:
         record = codec.decode(data)
     except RecordError as error:
-        return ReadLine(number, None, b"", faults_of(error))
+        return ReadLine(number, None, b"", faults_of(error, _parsed(data)))
     return ReadLine(number, record.trace_id, data)
