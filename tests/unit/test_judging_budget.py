@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.panels import YES, Sleeps, lexical_spec, llm_spec, make_panel, make_task, make_tasks
 from tracejudge.errors import StoreError, StoreUnavailable
-from tracejudge.judging import RunCaps
+from tracejudge.judging import JudgeSpec, RunCaps, SpendSource
+from tracejudge.judging.account import Account
 from tracejudge.judging.budget import Budget, RunBudget
 from tracejudge.judging.client import Completion
 from tracejudge.judging.failures import CallError, MalformedReply, OverBudget
@@ -36,6 +37,11 @@ class Ledger:
             self.down -= 1
             raise StoreUnavailable("down")
         return self.value
+
+
+def budget_of(spec: JudgeSpec, source: SpendSource, clock: ManualClock | None = None) -> Budget:
+    accounts = [Account(cap, source=source, leases=None, holder="") for cap in spec.caps.of(spec.name)]
+    return Budget(spec.name, accounts, clock=clock or ManualClock(), run=RunBudget(RunCaps()))
 
 
 async def test_the_calls_of_an_hour_stop_at_the_cap_exactly() -> None:
@@ -209,12 +215,7 @@ async def test_money_set_aside_for_calls_in_flight_is_waited_for_and_not_called_
 
 
 async def test_a_refusal_names_what_was_spent_and_not_what_is_set_aside() -> None:
-    budget = Budget(
-        llm_spec(max_usd_per_day=10.0, max_calls_per_h=None, **PRICES),
-        source=Ledger(Spend(1, 4.0)),
-        clock=ManualClock(),
-        run=RunBudget(RunCaps()),
-    )
+    budget = budget_of(llm_spec(max_usd_per_day=10.0, max_calls_per_h=None, **PRICES), Ledger(Spend(1, 4.0)))
     hold = await budget.admit(5.0)
     waiting = asyncio.ensure_future(budget.admit(5.0))
     with pytest.raises(OverBudget, match=r"4\.0000 of 10 USD spent today; this call may cost 7\.0000"):
@@ -229,7 +230,7 @@ async def test_a_refusal_names_what_was_spent_and_not_what_is_set_aside() -> Non
 async def test_a_call_across_midnight_is_paid_in_the_day_it_was_admitted_in() -> None:
     clock = ManualClock(datetime(2026, 1, 1, 23, 59, tzinfo=timezone.utc))
     spec = llm_spec(max_usd_per_day=10.0, max_calls_per_h=None, **PRICES)
-    budget = Budget(spec, source=Ledger(), clock=clock, run=RunBudget(RunCaps()))
+    budget = budget_of(spec, Ledger(), clock)
     hold = await budget.admit(9.0)
     clock.advance(120)
     today = await budget.admit(9.0)

@@ -1,76 +1,43 @@
-"""Hard caps of one judge, counted before each call.
-
-`max_calls_per_h` counts in whole hours and `max_usd_per_day` in whole days, both UTC. What was spent before this
-process came is read from the store once for each hour and day. Processes that judge side by side each count their own
-calls from there on, so together they can pass a cap by what the others spend within the same window.
+"""Hard caps, kept before each call: of one judge, of all judges together, of one run.
 
 Money is set aside for a call in flight and replaced by what it cost. A call that would fit if those in flight turned
-out free waits for them: over budget is only what does not fit beside money really spent.
+out free waits for them: over budget is only what does not fit beside money really spent. What a cap means across the
+processes of a fleet stands in `account`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
 from typing import Final
 
 from tracejudge.clock import Clock
-from tracejudge.errors import ServiceUnavailable
+from tracejudge.errors import ServiceUnavailable, TraceJudgeError
+from tracejudge.judging.account import Account, Window
+from tracejudge.judging.caps import Span
 from tracejudge.judging.failures import OverBudget, SpendUnknown
-from tracejudge.judging.loops import PerLoop, Turnstile
-from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.tasks import RunCaps, SpendSource
-from tracejudge.scores import Spend
+from tracejudge.judging.loops import Turnstile
+from tracejudge.judging.tasks import RunCaps
 
 _LOG: Final = logging.getLogger(__name__)
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 30.0
-
-
-@dataclass
-class _Purse:
-    """Money under one cap."""
-
-    spent_usd: float = 0.0
-    held_usd: float = 0.0
-    in_flight: int = 0
-
-    def fits(self, usd: float, cap_usd: float) -> bool | None:
-        """Whether a call of at most `usd` may be made; None while that hangs on calls in flight."""
-        if self.spent_usd + usd > cap_usd:
-            return False
-        return True if not self.in_flight or self.spent_usd + self.held_usd + usd <= cap_usd else None
-
-    def hold(self, usd: float) -> None:
-        self.held_usd += usd
-        self.in_flight += 1
-
-    def settle(self, held_usd: float, usd: float) -> None:
-        self.spent_usd += usd
-        self.in_flight -= 1
-        # Sums of floats leave crumbs, and nothing is held where nothing is in flight.
-        self.held_usd = max(0.0, self.held_usd - held_usd) if self.in_flight else 0.0
-
-
-@dataclass
-class _Window:
-    start: datetime
-    before: Spend  # what the store says was spent since `start`
-    calls: int = 0
-    purse: _Purse = field(default_factory=_Purse)
+_ALWAYS: Final = Span(datetime.min.replace(tzinfo=timezone.utc), datetime.max.replace(tzinfo=timezone.utc))
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Money set aside for one call that was admitted, to be settled once."""
+    """What was set aside for one call that was admitted, to be settled once."""
 
     usd: float
-    purses: tuple[_Purse, ...]
-    hour: _Window | None = None
+    money: tuple[Window, ...]
+    calls: tuple[Window, ...]
 
 
 class RunBudget:
@@ -79,86 +46,165 @@ class RunBudget:
     def __init__(self, caps: RunCaps) -> None:
         self._caps = caps
         self._calls = 0
-        self.purse: Final = _Purse()
+        self.purse: Final = Window(_ALWAYS, float("inf") if caps.max_usd is None else caps.max_usd)
         self.settled: Final = Turnstile()
         """Opens whenever a call of any judge is settled."""
 
     def fits(self, usd: float) -> bool:
         """False while it hangs on calls in flight whether one of at most `usd` may be made. Raises OverBudget."""
-        most_calls, most_usd = self._caps.max_calls, self._caps.max_usd
+        most_calls = self._caps.max_calls
         if most_calls is not None and self._calls + 1 > most_calls:
             raise OverBudget("max_calls", f"all {most_calls} calls of this run are made")
-        fits = True if most_usd is None else self.purse.fits(usd, most_usd)
+        fits = self.purse.fits(usd)
         if fits is False:
             raise OverBudget(
                 "max_usd",
-                f"{self.purse.spent_usd:.4f} of {most_usd:g} USD of this run are spent; this call may cost {usd:.4f}",
+                f"{self.purse.used:.4f} of {self._caps.max_usd:g} USD of this run are spent; "
+                f"this call may cost {usd:.4f}",
             )
         return fits is True
 
-    def count(self) -> None:
-        """One call more."""
-        self._calls += 1
-
-    def uncount(self) -> None:
-        """One of them was none after all."""
-        self._calls -= 1
+    def count(self, calls: int) -> None:
+        """So many calls more, or (negative) none after all."""
+        self._calls += calls
 
 
 class Budget:
-    """What one judge may still spend, and the run with it. `sleep` is handed in by tests."""
+    """What one judge may still spend, with the accounts it shares. `sleep` is handed in by tests."""
 
     def __init__(
         self,
-        spec: JudgeSpec,
+        judge_name: str,
+        accounts: Sequence[Account],
         *,
-        source: SpendSource,
         clock: Clock,
         run: RunBudget,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._name = spec.name
-        self._run = run
-        self._max_calls_per_h = spec.max_calls_per_h
-        self._max_usd_per_day = spec.max_usd_per_day
-        self._source = source
+        self._name = judge_name
+        self._accounts = tuple(accounts)
         self._clock = clock
+        self._run = run
         self._sleep = sleep
-        self._hour: _Window | None = None
-        self._day: _Window | None = None
-        self._seeding = PerLoop(asyncio.Lock)
-
-    @property
-    def capped(self) -> bool:
-        return self._max_calls_per_h is not None or self._max_usd_per_day is not None
+        self._ahead: set[asyncio.Task[None]] = set()
 
     @property
     def known(self) -> bool:
-        """True when what was spent in the present hour and day is known, as far as a cap asks for it."""
-        hour, day = _starts(self._clock.now())
-        return (self._max_calls_per_h is None or (self._hour is not None and self._hour.start == hour)) and (
-            self._max_usd_per_day is None or (self._day is not None and self._day.start == day)
-        )
+        """True when what may be spent in the present windows is known."""
+        return not self._accounts or self._known(self._clock.now())
 
     async def seed(self) -> None:
-        """Reads what was spent in the present hour and day, unless it is known. Raises what the source raises."""
+        """Reads what may be spent in the present windows, unless it is known. Raises what the store raises."""
         if self.known:
             return
-        async with self._seeding.get():
-            now = self._clock.now()
-            hour, day = _starts(now)
-            if self._max_calls_per_h is not None and (self._hour is None or self._hour.start != hour):
-                self._hour = _Window(hour, await asyncio.to_thread(self._source.spent, self._name, hour))
-            if self._max_usd_per_day is not None and (self._day is None or self._day.start != day):
-                self._day = _Window(day, await asyncio.to_thread(self._source.spent, self._name, day))
+        now = self._clock.now()
+        for account in self._accounts:
+            if not account.known(now):
+                await account.open_window(now)
 
     async def ready(self) -> None:
         """Seeds, and waits while the store is away, for ever if need be: a trace in hand is not given up because an
         hour turned. Raises SpendUnknown where the store refuses to say what was spent, which no waiting mends."""
+        if not self.known:
+            await self._answered(self.seed)
+
+    async def admit(self, usd: float) -> Hold:
+        """Counts one call of at most `usd` and sets the money aside; waits where that hangs on calls in flight, or on a
+        store that is away. Raises OverBudget when a cap is reached, before anything is spent, and SpendUnknown."""
+        while True:
+            if self._accounts and not self._known(self._clock.now()):
+                await self._answered(self.seed)
+            # No await from here to the hold: calls are admitted one at a time.
+            fits = [account.fits(usd) for account in self._accounts]
+            if self._run.fits(usd) and all(fits):
+                return self._hold(usd)
+            monotonic = self._clock.monotonic()
+            short = [account for account, fit in zip(self._accounts, fits, strict=True) if not fit]
+            if claimable := [account for account in short if account.may_claim(monotonic)]:
+                await self._answered(partial(self._claim, claimable, usd))
+                continue
+            for account, fit in zip(self._accounts, fits, strict=True):
+                if fit is False:
+                    raise account.over(usd)
+            await self._run.settled.wait()
+
+    def settle(self, hold: Hold, *, usd: float, made: bool = True) -> None:
+        """Replaces what `admit` set aside by what the call cost, in the windows it was admitted in. `made` False: there
+        was no call after all (it never reached the endpoint)."""
+        for window in hold.money:
+            window.settle(hold.usd, usd)
+        if not made:
+            self._run.count(-1)
+            for window in hold.calls:
+                window.used -= 1.0
+        self._run.settled.open()
+
+    async def close(self) -> None:
+        """Gives back what was not used. A store that is away keeps it until the window ends."""
+        for task in tuple(self._ahead):
+            if task.get_loop() is asyncio.get_running_loop():
+                task.cancel()
+        for account in self._accounts:
+            if account.leased:
+                with contextlib.suppress(TraceJudgeError):
+                    await asyncio.to_thread(account.give_back)
+
+    def _known(self, now: datetime) -> bool:
+        for account in self._accounts:
+            window = account.window
+            if window is None or not window.span.start <= now < window.span.end:
+                return False
+        return True
+
+    def _hold(self, usd: float) -> Hold:
+        money, calls = [self._run.purse], []
+        self._run.count(1)
+        for account in self._accounts:
+            window = account.window
+            if window is None:
+                continue
+            if account.cap.unit == "calls":
+                window.used += 1.0
+                calls.append(window)
+            else:
+                money.append(window)
+        for window in money:
+            window.hold(usd)
+        self._ask_ahead()
+        return Hold(usd, tuple(money), tuple(calls))
+
+    def _ask_ahead(self) -> None:
+        """Asks for the next share before the present one is used up."""
+        if self._ahead:
+            return
+        monotonic = None
+        low = []
+        for account in self._accounts:
+            if account.leased and account.low():
+                monotonic = self._clock.monotonic() if monotonic is None else monotonic
+                if account.may_claim(monotonic):
+                    low.append(account)
+        if low:
+            task = asyncio.ensure_future(self._claim_ahead(low))
+            self._ahead.add(task)
+            task.add_done_callback(self._ahead.discard)
+
+    async def _claim_ahead(self, accounts: Sequence[Account]) -> None:
+        # A store that is away is met again by the call that needs the share, which waits for it.
+        with contextlib.suppress(TraceJudgeError):
+            await self._claim(accounts, 0.0)
+
+    async def _claim(self, accounts: Sequence[Account], usd: float) -> None:
+        for account in accounts:
+            await account.claim_more(usd, self._clock.monotonic)
+
+    async def _answered(self, ask: Callable[[], Awaitable[None]]) -> None:
+        """Repeats `ask` while the store is away."""
         wait_s = FIRST_WAIT_S
-        while not self.known:
+        while True:
             try:
-                await self.seed()
+                await ask()
+                return
             except ServiceUnavailable as error:
                 if wait_s == FIRST_WAIT_S:
                     _LOG.warning("judge %r waits: what it spent cannot be read: %r", self._name, str(error))
@@ -166,55 +212,3 @@ class Budget:
                 wait_s = min(2.0 * wait_s, LONGEST_WAIT_S)
             except Exception as error:  # the source is anybody's class, and without an answer nothing may be spent
                 raise SpendUnknown(f"judge {self._name!r}: cannot read what was spent: {error}") from error
-
-    async def admit(self, usd: float) -> Hold:
-        """Counts one call of at most `usd` and sets the money aside; waits where that hangs on calls in flight, or on a
-        store that is away. Raises OverBudget when a cap is reached, before anything is spent, and SpendUnknown."""
-        while True:
-            await self.ready()
-            # No await from here to the hold: calls are admitted one at a time.
-            if self._fits(usd):
-                break
-            await self._run.settled.wait()
-        purses = [self._run.purse]
-        self._run.count()
-        if self._hour is not None:
-            self._hour.calls += 1
-        if self._day is not None:
-            purses.append(self._day.purse)
-        for purse in purses:
-            purse.hold(usd)
-        return Hold(usd, tuple(purses), self._hour)
-
-    def settle(self, hold: Hold, *, usd: float, made: bool = True) -> None:
-        """Replaces what `admit` set aside by what the call cost, in the day it was admitted in. `made` False: there was
-        no call after all (it never reached the endpoint)."""
-        for purse in hold.purses:
-            purse.settle(hold.usd, usd)
-        if not made:
-            self._run.uncount()
-            if hold.hour is not None:
-                hold.hour.calls -= 1
-        self._run.settled.open()
-
-    def _fits(self, usd: float) -> bool:
-        hour, day = self._hour, self._day
-        if hour is not None and self._max_calls_per_h is not None:
-            made = hour.before.calls + hour.calls
-            if made + 1 > self._max_calls_per_h:
-                raise OverBudget("max_calls_per_h", f"{made} of {self._max_calls_per_h} calls made this hour")
-        fits: bool | None = True
-        if day is not None and self._max_usd_per_day is not None:
-            fits = day.purse.fits(usd, self._max_usd_per_day - day.before.usd)
-            if fits is False:
-                raise OverBudget(
-                    "max_usd_per_day",
-                    f"{day.before.usd + day.purse.spent_usd:.4f} of {self._max_usd_per_day:g} USD spent today; "
-                    f"this call may cost {usd:.4f}",
-                )
-        return self._run.fits(usd) and fits is True
-
-
-def _starts(now: datetime) -> tuple[datetime, datetime]:
-    hour = now.replace(minute=0, second=0, microsecond=0)
-    return hour, hour.replace(hour=0)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tracejudge.judging.caps import NO_CAPS, Caps
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge_sdk.trace import Trace
 
@@ -95,15 +96,23 @@ def estimate(
     return tuple(estimates)
 
 
-def check_caps(specs: Sequence[JudgeSpec], *, estimates: Iterable[Estimate] = ()) -> list[str]:
-    """One fault for each judge that calls a model without any cap, naming the keys and what a day would cost.
+def check_caps(specs: Sequence[JudgeSpec], *, estimates: Iterable[Estimate] = (), total: Caps = NO_CAPS) -> list[str]:
+    """One fault for each judge that calls a model without any cap, naming the keys and what a day would cost; and for
+    each whose money cannot be counted while `total`, the caps on all judges together, counts money.
 
     `estimates` are of a day's traffic where the caller knows it; else the fault says what 1 000 traces would cost.
     """
     known = {item.judge_name: item for item in estimates}
     faults = []
     for spec in specs:
-        if not spec.calls_model or spec.max_calls_per_h is not None or spec.max_usd_per_day is not None:
+        if not spec.calls_model:
+            continue
+        if total.in_money and not (spec.asks_model and spec.priced):
+            faults.append(
+                f"judge {spec.name!r}: what it spends cannot be counted, so budget.{total.in_money} cannot be kept; "
+                "set usd_per_million_input_tokens and usd_per_million_output_tokens, or cap calls instead"
+            )
+        if spec.caps.any or total.any:
             continue
         if not spec.asks_model:
             faults.append(

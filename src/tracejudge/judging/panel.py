@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from llama_index.core.base.response.schema import Response
 
 from tracejudge.clock import Clock
 from tracejudge.errors import JudgeGone
+from tracejudge.judging.caps import NO_CAPS, Caps
 from tracejudge.judging.circuit import Availability
 from tracejudge.judging.judgement import Judgement
 from tracejudge.judging.registry import Judge, MakeCompleter, Surroundings, build
@@ -21,7 +23,7 @@ from tracejudge.judging.responses import to_response
 from tracejudge.judging.rows import call_rows, ledger_row, same_model, score_row
 from tracejudge.judging.runner import EvalRunner
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.tasks import JudgeTask, PanelResult, RunCaps, SpendSource, content_hash
+from tracejudge.judging.tasks import BudgetLeases, JudgeTask, PanelResult, RunCaps, SpendSource, content_hash
 from tracejudge.scores import LIVE_RUN, SHADOW_RUN, JudgeCall, JudgeId, LedgerRow, Score
 from tracejudge_sdk.trace import Trace
 
@@ -42,9 +44,10 @@ class Panel:
     """Judges batches of traces. Usable from any event loop; one instance may serve overlapping `evaluate` calls.
 
     Raises SettingsError with every fault of the specs (a key not in the environment, a class not to be imported).
-    `patience_s`: how long a trace waits inside `evaluate` for an endpoint that is down (connection refused, 5xx or
-    timeouts from everybody) before it is left undecided with reason `judge_down_...`; a judge that is gone is not
-    waited for.
+    `caps` are those of this run, `total` those of all judges together; with `leases` they are kept across all processes
+    that take theirs from the same place. `patience_s`: how long a trace waits inside `evaluate` for an endpoint that is
+    down (connection refused, 5xx or timeouts from everybody) before it is left undecided with reason `judge_down_...`;
+    a judge that is gone is not waited for.
     `make_completer` and `sleep` (of the back-off) are for tests.
     """
 
@@ -56,6 +59,8 @@ class Panel:
         spend: SpendSource,
         environ: Mapping[str, str] = os.environ,
         caps: RunCaps | None = None,
+        total: Caps = NO_CAPS,
+        leases: BudgetLeases | None = None,
         patience_s: float = 0.0,
         make_completer: MakeCompleter | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -67,6 +72,9 @@ class Panel:
             spend=spend,
             environ=environ,
             caps=caps or RunCaps(),
+            total=total,
+            leases=leases,
+            holder=uuid.uuid4().hex,
             patience_s=patience_s,
             make_completer=make_completer,
             sleep=sleep,
@@ -131,10 +139,11 @@ class Panel:
         return self._result([(judge, rows) for (judge, _), rows in zip(active, judged, strict=True)], run_id)
 
     async def close(self) -> None:
-        """Closes the connections that belong to the running event loop."""
+        """Closes the connections that belong to the running event loop, and gives back what the budget did not use."""
         for judge in self._judges.values():
             if judge.model is not None:
                 await judge.model.close()
+            await judge.budget.close()
 
     def _check(self, tasks: Sequence[JudgeTask]) -> None:
         for task in tasks:

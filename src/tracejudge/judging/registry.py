@@ -18,7 +18,9 @@ from pydantic import ValidationError
 
 from tracejudge.clock import Clock, SystemClock
 from tracejudge.errors import MissingExtra, SettingsError
+from tracejudge.judging.account import Account
 from tracejudge.judging.budget import Budget, RunBudget
+from tracejudge.judging.caps import ALL_JUDGES, NO_CAPS, Caps
 from tracejudge.judging.circuit import Circuit
 from tracejudge.judging.client import Completer, OpenAICompatible
 from tracejudge.judging.evaluators.base import FactsEvaluator
@@ -33,7 +35,7 @@ from tracejudge.judging.meter import Meter
 from tracejudge.judging.model import JudgeModel
 from tracejudge.judging.options import EmbeddingOptions
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.tasks import NothingSpent, RunCaps, SpendSource
+from tracejudge.judging.tasks import BudgetLeases, NothingSpent, RunCaps, SpendSource
 from tracejudge.scores import JudgeId
 
 MakeCompleter = Callable[[JudgeSpec], Completer]
@@ -63,6 +65,9 @@ class Surroundings:
     spend: SpendSource
     environ: Mapping[str, str]
     caps: RunCaps = _NO_CAPS
+    total: Caps = NO_CAPS
+    leases: BudgetLeases | None = None
+    holder: str = ""
     patience_s: float = 0.0
     make_completer: MakeCompleter | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -77,6 +82,7 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
     judges: dict[str, Judge] = {}
     by_endpoint = limiters(specs, clock=around.clock, sleep=around.sleep)
     run = RunBudget(around.caps)
+    shared = _accounts(around.total, ALL_JUDGES, around)
     for spec in specs:
         if spec.name in judges:
             faults.append(f"judge {spec.name!r}: the name is used twice; names key scores, so give each judge its own")
@@ -87,7 +93,8 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
                 "limit the calls of the run instead"
             )
             continue
-        budget = Budget(spec, source=around.spend, clock=around.clock, run=run, sleep=around.sleep)
+        accounts = shared + _accounts(spec.caps, spec.name, around) if spec.calls_model or spec.caps.any else []
+        budget = Budget(spec.name, accounts, clock=around.clock, run=run, sleep=around.sleep)
         limiter, circuit = by_endpoint[spec.endpoint], Circuit(clock=around.clock)
         meter = Meter(spec, budget=budget, limiter=limiter, clock=around.clock)
         guard = Guard(
@@ -101,7 +108,7 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
         )
         try:
             model = _model(spec, around, guard=guard, meter=meter)
-            inner = _evaluator(spec, model, guard=guard, meter=meter, around=around, capped=budget.capped)
+            inner = _evaluator(spec, model, guard=guard, meter=meter, around=around, capped=spec.caps.any)
         except SettingsError as error:
             faults.extend(error.faults)
             continue
@@ -117,6 +124,10 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
     if faults:
         raise SettingsError(faults)
     return judges
+
+
+def _accounts(caps: Caps, scope: str, around: Surroundings) -> list[Account]:
+    return [Account(cap, source=around.spend, leases=around.leases, holder=around.holder) for cap in caps.of(scope)]
 
 
 def evaluator_for(

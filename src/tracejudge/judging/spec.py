@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tracejudge.judging.caps import Caps
 from tracejudge.judging.identity import identity_of, judge_id_of
 from tracejudge.judging.kinds import BUILT_IN, Kind, Need
 from tracejudge.judging.prompts import read_prompt
@@ -78,6 +79,8 @@ class JudgeSpec(BaseModel):
     usd_per_million_input_tokens: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     usd_per_million_output_tokens: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     max_calls_per_h: Annotated[int, Field(ge=0)] | None = None
+    max_calls_per_day: Annotated[int, Field(ge=0)] | None = None
+    max_usd_per_h: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     max_usd_per_day: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="before")
@@ -156,6 +159,16 @@ class JudgeSpec(BaseModel):
                 if isinstance(bound, int) and not isinstance(bound, bool) and bound > 0:
                     return bound
         return TYPICAL_MOST_REPLY_TOKENS
+
+    @property
+    def caps(self) -> Caps:
+        """The judge's own hard caps."""
+        return Caps(
+            max_calls_per_h=self.max_calls_per_h,
+            max_calls_per_day=self.max_calls_per_day,
+            max_usd_per_h=self.max_usd_per_h,
+            max_usd_per_day=self.max_usd_per_day,
+        )
 
     @property
     def priced(self) -> bool:

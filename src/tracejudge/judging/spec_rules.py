@@ -93,9 +93,9 @@ def check_whole(spec: JudgeSpec) -> None:
         raise ValueError(f"repeats: {spec.repeats} has no majority; take an odd number")
     if spec.prompt is not None:
         _check_prompt(spec.prompt, kind, spec.kind)
-    if spec.max_usd_per_day is not None and not spec.priced:
+    if (money := spec.caps.in_money) and not spec.priced:
         raise ValueError(
-            "max_usd_per_day: money cannot be counted without prices; set usd_per_million_input_tokens and "
+            f"{money}: money cannot be counted without prices; set usd_per_million_input_tokens and "
             "usd_per_million_output_tokens, or use max_calls_per_h"
         )
 
@@ -126,8 +126,8 @@ def _check_built_in(spec: JudgeSpec, kind: Kind) -> None:
     if spec.needs is not None or spec.code != 1 or spec.scale is not None:
         raise ValueError(f"needs, code, scale: fixed for kind {spec.kind!r}; they are for your own class")
     if kind.embeds:
-        if spec.max_usd_per_day is not None:
-            raise ValueError("max_usd_per_day: what an embedding model spends cannot be seen; use max_calls_per_h")
+        if money := spec.caps.in_money:
+            raise ValueError(f"{money}: what an embedding model spends cannot be seen; use max_calls_per_h")
     elif spec.calls_model != kind.calls_model:
         raise ValueError(f"calls_model: fixed for kind {spec.kind!r}; it is for your own class")
 
@@ -152,8 +152,8 @@ def _check_counted(spec: JudgeSpec) -> None:
             f"kind {spec.kind!r} calls a model, and LlamaIndex would fall back to its global Settings.llm, whose "
             "calls nobody counts or caps: give base_url and model, or llm (import path of a LlamaIndex LLM)"
         )
-    if spec.max_usd_per_day is not None:
+    if money := spec.caps.in_money:
         raise ValueError(
-            f"max_usd_per_day: what kind {spec.kind!r} spends cannot be seen; use max_calls_per_h, or give "
+            f"{money}: what kind {spec.kind!r} spends cannot be seen; use max_calls_per_h, or give "
             "base_url and model (or llm) and let the class take that model as its argument llm"
         )

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tracejudge.errors import JudgeGone
 from tracejudge.scores import JudgeCall, LedgerRow, Score, Spend
@@ -42,7 +42,37 @@ class SpendSource(Protocol):
     """Where the stored calls of a judge are added up; seeds the budgets, so that a restart does not refill them."""
 
     def spent(self, judge_name: str, since: datetime) -> Spend:
-        """Calls and money of the judge since `since`, all runs together. May block; called outside the event loop."""
+        """Calls and money of the judge ("": of all judges) since `since`, all runs together.
+
+        May block; called outside the event loop.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseKey:
+    """What a share is of: a cap (by its setting and its scope: a judge's name, "" for all) in one window."""
+
+    scope: str
+    cap: str
+    unit: Literal["calls", "usd"]
+    limit: float
+    start: datetime
+    end: datetime
+
+
+class BudgetLeases(Protocol):
+    """Where the processes of a fleet take their shares of a cap, so that all of them together keep it.
+
+    Amounts are calls or USD, as the key's unit says. Both may block, and are called outside the event loop.
+    """
+
+    def claim(self, key: LeaseKey, *, want: float, holder: str) -> float:
+        """Takes up to `want` of what the cap has left in the window, for `holder`; gives what was taken, 0 for none."""
+        ...
+
+    def give_back(self, key: LeaseKey, *, used: float, holder: str) -> None:
+        """Returns what `holder` took in the window and did not use."""
         ...
 
 

@@ -39,11 +39,15 @@ class Calls(Table[JudgeCall]):
         return self._insert(calls)
 
     def spent(self, judge_name: str, since: datetime) -> Spend:
-        """Calls begun at or after `since` under a judge's name, in all runs, and their known cost."""
+        """Calls begun at or after `since` under a judge's name ("": under any), in all runs, and their known cost.
+
+        Connections that never came about (status "unreachable") are no calls.
+        """
+        where = Where().add("started_at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
+        where.add("status != 'unreachable'").equal("judge_name", judge_name or None)
         rows = self._connection.query(
-            "SELECT count(), sum(ifNull(cost_usd, 0)), countIf(cost_usd IS NULL) FROM calls FINAL "
-            "WHERE judge_name = {judge_name:String} AND started_at >= {since:DateTime64(6, 'UTC')}",
-            {"judge_name": judge_name, "since": bound_instant("since", since)},
+            f"SELECT count(), sum(ifNull(cost_usd, 0)), countIf(cost_usd IS NULL) FROM calls FINAL {where}",
+            where.parameters,
         )
         calls, usd, unpriced = rows[0]
         return Spend(calls=int(calls), usd=float(usd), unpriced=int(unpriced))

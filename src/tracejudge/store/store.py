@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tracejudge.scores import LIVE_RUN, TraceKey
 from tracejudge.store import migrate
 from tracejudge.store.alerting import AlertEvents, AlertSnapshots, Outbox, UserActions
+from tracejudge.store.budget_leases import BudgetLeases
 from tracejudge.store.calls import Calls
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.dead_letters import DeadLetters
@@ -29,6 +30,7 @@ from tracejudge.store.tombstones import Tombstones
 from tracejudge.store.trace_index import TraceIndex
 from tracejudge.store.traces import Traces
 from tracejudge.store.values import from_microseconds
+from tracejudge.store.verdict_cache import VerdictCache
 
 
 class TableSize(NamedTuple):
@@ -66,9 +68,11 @@ class Store:
         self.outbox = Outbox(connection, rejects)
         self.user_actions = UserActions(connection, rejects)
         self.sampling_epochs = SamplingEpochs(connection, rejects)
+        self.verdict_cache = VerdictCache(connection)
         self.leases = Leases(connection)
         self.tombstones = Tombstones(connection, rejects)
         self.forgetting = Forgetting(connection, tombstones=self.tombstones, ledger=self.ledger, minutes=self.minutes)
+        self.budget_leases = BudgetLeases(connection, self.calls)
 
     def lookup(self, keys: Sequence[TraceKey], *, run_id: str = LIVE_RUN) -> dict[TraceKey, Known]:
         """What is known of these traces, before anything else is done for them; unknown ones are absent.

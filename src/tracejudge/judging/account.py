@@ -1,0 +1,166 @@
+"""What this process may still take of one cap in its present window.
+
+Without leases the whole of what the store says is left is ours, and processes side by side can pass a cap together.
+With leases a process takes shares of what is left, one after the other, before it uses them: what all processes hold
+together is never more than the cap. A share is a twentieth of the cap (at least ten calls), so what a process that dies
+leaves unused until the window ends is at most that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from tracejudge.judging.caps import ALL_JUDGES, Cap, Span
+from tracejudge.judging.failures import OverBudget
+from tracejudge.judging.loops import PerLoop
+from tracejudge.judging.tasks import BudgetLeases, LeaseKey, SpendSource
+
+SHARES: Final = 20
+LEAST_SHARE_CALLS: Final = 10
+ASK_AGAIN_S: Final = 30.0
+"""Others may give back what they did not use: a cap that was found used up is asked about again after this."""
+
+
+@dataclass(slots=True, eq=False)
+class Window:
+    """One window of an account: `allowed` is what this process may use in it, in calls or USD."""
+
+    span: Span
+    allowed: float
+    before: float = 0.0  # spent before this process counted, as far as the store knew
+    used: float = 0.0
+    held: float = 0.0
+    in_flight: int = 0
+
+    def fits(self, amount: float) -> bool | None:
+        """Whether `amount` may be used; None while that hangs on calls in flight."""
+        if self.used + amount > self.allowed:
+            return False
+        return True if not self.in_flight or self.used + self.held + amount <= self.allowed else None
+
+    def hold(self, amount: float) -> None:
+        self.held += amount
+        self.in_flight += 1
+
+    def settle(self, held: float, amount: float) -> None:
+        self.used += amount
+        self.in_flight -= 1
+        # Sums of floats leave crumbs, and nothing is held where nothing is in flight.
+        self.held = max(0.0, self.held - held) if self.in_flight else 0.0
+
+    @property
+    def left(self) -> float:
+        return self.allowed - self.used - self.held
+
+
+class Account:
+    """One cap as this process counts it."""
+
+    def __init__(self, cap: Cap, *, source: SpendSource, leases: BudgetLeases | None, holder: str) -> None:
+        self.cap = cap
+        self.window: Window | None = None
+        self._source = source
+        self._leases = leases
+        self._holder = holder
+        self._used_up_until = float("-inf")
+        self.asking = PerLoop(asyncio.Lock)
+
+    @property
+    def leased(self) -> bool:
+        return self._leases is not None
+
+    def known(self, now: datetime) -> bool:
+        """True when what may be used in the present window is known."""
+        window = self.window
+        return window is not None and window.span.start <= now < window.span.end
+
+    def amount(self, usd: float) -> float:
+        """What a call of at most `usd` takes of this cap."""
+        return 1.0 if self.cap.unit == "calls" else usd
+
+    def fits(self, usd: float) -> bool | None:
+        """Whether a call of at most `usd` fits; None while that hangs on calls in flight."""
+        return False if self.window is None else self.window.fits(self.amount(usd))
+
+    def share(self) -> float:
+        """What is asked for at a time."""
+        share = self.cap.limit / SHARES
+        return max(math.ceil(share), LEAST_SHARE_CALLS) if self.cap.unit == "calls" else share
+
+    async def open_window(self, now: datetime) -> None:
+        """Makes the present window known. Raises what the store raises."""
+        async with self.asking.get():
+            if self.known(now):
+                return
+            window = await asyncio.to_thread(self._read, now)
+            if self.window is not None and self.window.span == window.span:
+                # Another event loop was quicker. A share that was taken is ours all the same.
+                self.window.allowed += window.allowed if self.leased else 0.0
+            else:
+                self.window = window
+
+    async def claim_more(self, usd: float, monotonic: Callable[[], float]) -> None:
+        """Takes a further share, for a call of at most `usd`. Raises what the store raises."""
+        async with self.asking.get():
+            window, need = self.window, self.amount(usd)
+            if window is None or window.left >= max(need, self.share() / 2.0):
+                return  # another call has just brought a share
+            want = max(self.share(), need)
+            amount = await asyncio.to_thread(self._claim, window.span, want)
+            window.allowed += amount
+            if amount < want:
+                self._used_up_until = monotonic() + ASK_AGAIN_S
+
+    def _read(self, now: datetime) -> Window:
+        span = self.cap.span(now)
+        if self._leases is not None:
+            granted = self._claim(span, self.share())
+            return Window(span, granted)
+        spent = self._source.spent(self.cap.scope, span.start)
+        before = float(spent.calls) if self.cap.unit == "calls" else spent.usd
+        return Window(span, self.cap.limit - before, before)
+
+    def _claim(self, span: Span, want: float) -> float:
+        if self._leases is None:
+            return 0.0
+        return self._leases.claim(self._key(span), want=want, holder=self._holder)
+
+    def _key(self, span: Span) -> LeaseKey:
+        cap = self.cap
+        return LeaseKey(scope=cap.scope, cap=cap.name, unit=cap.unit, limit=cap.limit, start=span.start, end=span.end)
+
+    def may_claim(self, monotonic: float) -> bool:
+        """False where there are no leases, or a moment ago there was nothing left to be had."""
+        return self._leases is not None and monotonic >= self._used_up_until
+
+    def low(self) -> bool:
+        """True when it is time to ask for the next share, so that no call has to wait for it."""
+        return self.window is not None and self.window.left < self.share() / 2.0
+
+    def give_back(self) -> None:
+        """Returns what is not used. Blocks; raises what the store raises."""
+        window, self.window = self.window, None
+        if self._leases is not None and window is not None:
+            self._leases.give_back(self._key(window.span), used=window.used, holder=self._holder)
+
+    def over(self, usd: float) -> OverBudget:
+        """What to say when a call of at most `usd` does not fit."""
+        cap, window = self.cap, self.window
+        of = "all judges together: " if cap.scope == ALL_JUDGES else ""
+        when = "this hour" if cap.window == "hour" else "today"
+        name = f"budget.{cap.name}" if cap.scope == ALL_JUDGES else cap.name
+        if window is None:
+            return OverBudget(name, f"{of}nothing is left {when}")
+        shared = ", its share of a fleet's" if self.leased else ""
+        if cap.unit == "calls":
+            made = window.before + window.used
+            return OverBudget(name, f"{of}{made:g} of {cap.limit:g} calls made {when}{shared}")
+        spent = window.before + window.used
+        return OverBudget(
+            name, f"{of}{spent:.4f} of {cap.limit:g} USD spent {when}{shared}; this call may cost {usd:.4f}"
+        )

@@ -1,0 +1,61 @@
+"""`verdict_cache`: settled verdicts by content, judge and repeat, kept 30 days: equal content is paid for once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from tracejudge.store.connection import Connection
+from tracejudge.store.values import text, whole
+
+Key = tuple[str, str, int]
+"""Content hash, JudgeId, repeat."""
+
+_COLUMNS: Final = ("content_hash", "judge_id", "repeat", "verdict", "row_version")
+_TYPES: Final = ("String", "LowCardinality(String)", "UInt16", "String", "UInt64")
+_FIRST_WINS: Final = 2**63  # less the store's clock, so that of two verdicts the one that came first stays
+
+
+class VerdictCache:
+    """Verdicts as texts, which only their writer reads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self, keys: Collection[Key]) -> dict[Key, str]:
+        """Those of `keys` that are here: one statement, whatever their number."""
+        if not keys:
+            return {}
+        wanted = set(keys)
+        rows = self._connection.query(
+            "SELECT content_hash, judge_id, repeat, verdict FROM verdict_cache FINAL "
+            "WHERE content_hash IN {hashes:Array(String)} AND judge_id IN {judges:Array(String)}",
+            {"hashes": sorted({key[0] for key in wanted}), "judges": sorted({key[1] for key in wanted})},
+        )
+        found = {(row[0], row[1], int(row[2])): row[3] for row in rows}
+        return {key: found[key] for key in wanted if key in found}
+
+    def put(self, verdicts: Mapping[Key, str]) -> None:
+        """Keeps verdicts; safe to repeat, and the first of a key stays."""
+        if not verdicts:
+            return
+        now_us = int(self._connection.query("SELECT toUnixTimestamp64Micro(now64(6))")[0][0])
+        rows = [
+            (
+                text("content_hash", digest),
+                text("judge_id", judge_id),
+                whole("repeat", repeat, high=2**16 - 1),
+                text("verdict", verdict),
+                _FIRST_WINS - now_us,
+            )
+            for (digest, judge_id, repeat), verdict in verdicts.items()
+        ]
+        self._connection.insert("verdict_cache", _COLUMNS, _TYPES, rows)
+
+    def forget(self, content_hashes: Collection[str]) -> None:
+        """Removes every verdict on these contents: they can quote a person whose traces are forgotten."""
+        if content_hashes:
+            self._connection.command(
+                "DELETE FROM verdict_cache WHERE content_hash IN {hashes:Array(String)}",
+                {"hashes": sorted(content_hashes)},
+            )
