@@ -136,6 +136,27 @@ class GatewaySettings(_Section):
         return self
 
 
+class BudgetSettings(_Section):
+    """Hard caps on all judges together, whole hours and days in UTC; each judge has its own beside them."""
+
+    max_calls_per_h: Annotated[int, Field(ge=0)] | None = None
+    max_calls_per_day: Annotated[int, Field(ge=0)] | None = None
+    max_usd_per_h: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    max_usd_per_day: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+    @property
+    def caps(self) -> Caps:
+        return Caps(**self.model_dump())
+
+
+class CacheSettings(_Section):
+    """Verdicts on equal content are paid for once. `entries` and `size_bytes` bound what is held in memory."""
+
+    enabled: bool = True
+    entries: Annotated[int, Field(ge=1)] = 100_000
+    size_bytes: Annotated[int, Field(ge=100_000)] = 64_000_000
+
+
 class MetricsSettings(_Section):
     """Where Prometheus finds the consumer's metrics; port 0 means not at all."""
 
@@ -163,6 +184,8 @@ class Settings(BaseSettings):
     consumer: ConsumerSettings = ConsumerSettings()
     intake: IntakeSettings = IntakeSettings()
     judges: tuple[JudgeSpec, ...] = (JudgeSpec(name="lexical", kind="lexical"),)
+    budget: BudgetSettings = BudgetSettings()
+    cache: CacheSettings = CacheSettings()
     sampling: SamplingPolicy = SamplingPolicy()
     rules: tuple[AnyRule, ...] = ()
     notifiers: tuple[NotifierSettings, ...] = ()

@@ -20,7 +20,13 @@ LIVE_RUN: Final = "live"
 SHADOW_RUN: Final = "shadow"
 """The run of judges that watch live traffic on trial: no rate and no alert reads it."""
 
-RESERVED_RUNS: Final = frozenset({LIVE_RUN, "feedback", "manual", SHADOW_RUN, "anchor", "noise", "trial"})
+ANCHOR_RUN: Final = "anchor"
+"""The run of known cases that watch the judge itself."""
+
+MEASURING_RUNS: Final = frozenset({ANCHOR_RUN, "noise", "trial"})
+"""What measures a judge: never answered from a cache, and in nobody's way."""
+
+RESERVED_RUNS: Final = frozenset({LIVE_RUN, "feedback", "manual", SHADOW_RUN, ANCHOR_RUN, "noise", "trial"})
 
 
 class TraceKey(NamedTuple):

@@ -36,6 +36,7 @@ class Judgement(EvaluationResult):
     calls: tuple[CallRecord, ...] = ()
     latency_ms: float = 0.0
     gone: JudgeGone | None = None
+    served: str = ""  # where a verdict that cost no call came from: "memory", "store", "in_flight"
 
     def but(self, **fields: Any) -> Judgement:
         """A shallow copy with these fields, unchecked: `model_copy` at a tenth of its cost, three times a trace."""

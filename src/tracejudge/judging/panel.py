@@ -6,25 +6,25 @@ import asyncio
 import logging
 import os
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from llama_index.core.base.response.schema import Response
-
 from tracejudge.clock import Clock
 from tracejudge.errors import JudgeGone
+from tracejudge.judging.cache import VerdictCache
 from tracejudge.judging.caps import NO_CAPS, Caps
 from tracejudge.judging.circuit import Availability
 from tracejudge.judging.judgement import Judgement
 from tracejudge.judging.registry import Judge, MakeCompleter, Surroundings, build
-from tracejudge.judging.responses import to_response
+from tracejudge.judging.responses import TraceResponse
 from tracejudge.judging.rows import call_rows, ledger_row, same_model, score_row
 from tracejudge.judging.runner import EvalRunner
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.tasks import BudgetLeases, JudgeTask, PanelResult, RunCaps, SpendSource, content_hash
-from tracejudge.scores import LIVE_RUN, SHADOW_RUN, JudgeCall, JudgeId, LedgerRow, Score
+from tracejudge.judging.tasks import BudgetLeases, JudgeTask, PanelResult, RunCaps, SpendSource
+from tracejudge.scores import LIVE_RUN, MEASURING_RUNS, RESERVED_RUNS, SHADOW_RUN, JudgeCall, JudgeId, LedgerRow, Score
 from tracejudge_sdk.trace import Trace
 
 _LOG: Final = logging.getLogger(__name__)
@@ -61,11 +61,13 @@ class Panel:
         caps: RunCaps | None = None,
         total: Caps = NO_CAPS,
         leases: BudgetLeases | None = None,
+        cache: VerdictCache | None = None,
         patience_s: float = 0.0,
         make_completer: MakeCompleter | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._clock = clock
+        self._cache = cache
         self._sleep = sleep
         around = Surroundings(
             clock=clock,
@@ -74,6 +76,7 @@ class Panel:
             caps=caps or RunCaps(),
             total=total,
             leases=leases,
+            cache=cache,
             holder=uuid.uuid4().hex,
             patience_s=patience_s,
             make_completer=make_completer,
@@ -118,7 +121,7 @@ class Panel:
             # No longer than a second at once: another call may find it back sooner.
             await self._sleep(min(wait_s, left_s, 1.0))
 
-    async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult:
+    async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN, fresh: bool = False) -> PanelResult:
         """Judges each task by the judges it names; every (task, judge) ends in exactly one of scores or ledger.
 
         Rows come in the order of judges, then tasks; within a batch `judged_at` grows with event time. Raises
@@ -127,16 +130,22 @@ class Panel:
         ServiceUnavailable while the store is away: nothing was spent then, and the whole batch may be handed in again.
         Once judging has begun, a store that is away at the turn of an hour is waited for. Shadow judges' rows of the
         live run are under run "shadow".
+
+        A run with a name of its own (a replay) is judged in the background: live traffic goes first. `fresh`, and runs
+        that measure a judge, take no verdict from the cache and leave none there.
         """
         wanted = {name: [task for task in tasks if name in task.judge_names] for name in self._judges}
         self._check(tasks)
         for name, of_judge in wanted.items():
             if of_judge:
                 await self._judges[name].budget.seed()
-        responses = {id(task): to_response(task.trace) for task in tasks}
+        fresh = fresh or run_id in MEASURING_RUNS
+        background = run_id not in RESERVED_RUNS or run_id in MEASURING_RUNS
+        responses = {id(task): TraceResponse(task.trace, background=background, fresh=fresh) for task in tasks}
         active = [(self._judges[name], of_judge) for name, of_judge in wanted.items() if of_judge]
         judged = await asyncio.gather(*(self._judge(judge, of_judge, responses) for judge, of_judge in active))
-        return self._result([(judge, rows) for (judge, _), rows in zip(active, judged, strict=True)], run_id)
+        rows = [(judge, rows) for (judge, _), rows in zip(active, judged, strict=True)]
+        return self._result(rows, run_id, responses)
 
     async def close(self) -> None:
         """Closes the connections that belong to the running event loop, and gives back what the budget did not use."""
@@ -144,6 +153,8 @@ class Panel:
             if judge.model is not None:
                 await judge.model.close()
             await judge.budget.close()
+        if self._cache is not None:
+            await self._cache.close()
 
     def _check(self, tasks: Sequence[JudgeTask]) -> None:
         for task in tasks:
@@ -158,7 +169,7 @@ class Panel:
                     )
 
     async def _judge(
-        self, judge: Judge, tasks: Sequence[JudgeTask], responses: Mapping[int, Response]
+        self, judge: Judge, tasks: Sequence[JudgeTask], responses: Mapping[int, TraceResponse]
     ) -> list[_Judged]:
         name = judge.spec.name
         results = await self._runners[name].aevaluate_responses(
@@ -172,13 +183,18 @@ class Panel:
             judged.append(_Judged(task, judgement))
         return judged
 
-    def _result(self, judged: Sequence[tuple[Judge, list[_Judged]]], run_id: str) -> PanelResult:
+    def _result(
+        self,
+        judged: Sequence[tuple[Judge, list[_Judged]]],
+        run_id: str,
+        responses: Mapping[int, TraceResponse],
+    ) -> PanelResult:
         now = self._clock.now()
         scores: list[Score] = []
         ledger: list[LedgerRow] = []
         calls: list[JudgeCall] = []
         gone: dict[str, JudgeGone] = {}
-        hashes: dict[int, str] = {}
+        served: Counter[tuple[str, str]] = Counter()
         for judge, rows in judged:
             run_of_judge = SHADOW_RUN if judge.spec.shadow and run_id == LIVE_RUN else run_id
             instants = _instants(rows, now)
@@ -190,11 +206,18 @@ class Panel:
                 if judgement.decision is not None:
                     ledger.append(ledger_row(task, judge, judgement, run_of_judge, now))
                     continue
-                if (digest := hashes.get(id(task))) is None:
-                    digest = hashes[id(task)] = content_hash(task.trace)
+                digest = responses[id(task)].digest
+                if judge.spec.calls_model:
+                    served[judge.spec.name, judgement.served] += 1
                 scores.append(score_row(task, judge, judgement, run_of_judge, instants[id(task)], digest))
                 self._warn_of_same_model(judge.spec, task.trace)
-        return PanelResult(scores=tuple(scores), ledger=tuple(ledger), calls=tuple(calls), gone=tuple(gone.values()))
+        return PanelResult(
+            scores=tuple(scores),
+            ledger=tuple(ledger),
+            calls=tuple(calls),
+            gone=tuple(gone.values()),
+            served=served,
+        )
 
     def _warn_of_same_model(self, spec: JudgeSpec, trace: Trace) -> None:
         if same_model(spec, trace) and (spec.name, trace.app) not in self._warned:

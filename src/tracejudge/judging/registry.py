@@ -20,6 +20,7 @@ from tracejudge.clock import Clock, SystemClock
 from tracejudge.errors import MissingExtra, SettingsError
 from tracejudge.judging.account import Account
 from tracejudge.judging.budget import Budget, RunBudget
+from tracejudge.judging.cache import VerdictCache
 from tracejudge.judging.caps import ALL_JUDGES, NO_CAPS, Caps
 from tracejudge.judging.circuit import Circuit
 from tracejudge.judging.client import Completer, OpenAICompatible
@@ -68,6 +69,7 @@ class Surroundings:
     total: Caps = NO_CAPS
     leases: BudgetLeases | None = None
     holder: str = ""
+    cache: VerdictCache | None = None
     patience_s: float = 0.0
     make_completer: MakeCompleter | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -115,7 +117,7 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
         judges[spec.name] = Judge(
             spec=spec,
             judge_id=spec.judge_id(),
-            evaluator=GuardedEvaluator(inner, spec=spec, clock=around.clock),
+            evaluator=GuardedEvaluator(inner, spec=spec, clock=around.clock, cache=around.cache),
             budget=budget,
             circuit=circuit,
             limiter=limiter,

@@ -6,11 +6,15 @@ as they are, and only evaluators that are not ours ask for nodes.
 
 from __future__ import annotations
 
+import hashlib
+import json
+from functools import cached_property
 from typing import Final
 
 from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import NodeWithScore, TextNode
 
+from tracejudge.judging.tasks import content_hash
 from tracejudge_sdk.trace import Trace
 
 TRACE: Final = "tracejudge_trace"
@@ -28,6 +32,18 @@ class TraceResponse(Response):
         self.background = background
         self.fresh = fresh
         self._nodes: list[NodeWithScore] | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything that a judge of ours reads."""
+        return content_hash(self.trace)
+
+    @cached_property
+    def whole_digest(self) -> str:
+        """Hash of everything that any evaluator can see of the response, the nodes' metadata and scores included."""
+        nodes = [[node.node_id, node.score, node.metadata] for node in self.trace.source_nodes]
+        seen = json.dumps(nodes, ensure_ascii=True, default=str, sort_keys=True)
+        return hashlib.blake2b(f"{self.digest}{seen}".encode(), digest_size=16).hexdigest()
 
     @property
     def texts(self) -> list[str]:

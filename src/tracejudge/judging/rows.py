@@ -29,6 +29,8 @@ def score_row(
         flags.append("same_model")
     if trace.truncated:
         flags.append("truncated_trace")
+    if judgement.served:
+        flags.append("cached")
     return Score(
         environment=trace.environment,
         app=trace.app,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -28,7 +28,9 @@ class JudgeTask:
 class PanelResult:
     """What became of a batch: every (task, judge) stands in exactly one of `scores` and `ledger`.
 
-    `calls` holds every call to a model, failed ones too. `gone` names the judges that could answer nobody; their
+    `calls` holds every call to a model, failed ones too. `served` counts the scores of judges that call a model by
+    (judge name, where the verdict came from): "" the judge itself, "memory", "store", or "in_flight" (another trace
+    with the same content was being judged at that moment). `gone` names the judges that could answer nobody; their
     traces are in the ledger as undecided.
     """
 
@@ -36,6 +38,7 @@ class PanelResult:
     ledger: tuple[LedgerRow, ...]
     calls: tuple[JudgeCall, ...]
     gone: tuple[JudgeGone, ...]
+    served: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 class SpendSource(Protocol):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator
 
 from tracejudge.clock import Clock
+from tracejudge.judging.cache import CacheKey, VerdictCache
 from tracejudge.judging.evaluation import Evaluation, current
 from tracejudge.judging.evaluators.base import (
     LACKING,
@@ -32,10 +33,17 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class GuardedEvaluator(FixedPrompts, BaseEvaluator):
-    """Says not_applicable for what `inner` cannot judge, and turns whatever it raises into an invalid result."""
+    """Says not_applicable for what `inner` cannot judge, and turns whatever it raises into an invalid result.
 
-    def __init__(self, inner: BaseEvaluator, *, spec: JudgeSpec, clock: Clock) -> None:
+    With a `cache`, a judge that calls a model is asked once for equal content.
+    """
+
+    def __init__(
+        self, inner: BaseEvaluator, *, spec: JudgeSpec, clock: Clock, cache: VerdictCache | None = None
+    ) -> None:
         self._inner = inner
+        self._cache = cache if spec.calls_model else None
+        self._judge_id = spec.judge_id()
         self._spec = spec
         self._clock = clock
         self._reads_texts = type(inner).aevaluate_response is BaseEvaluator.aevaluate_response
@@ -66,17 +74,26 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         lacking = _status(trace) or self._lacking(facts, trace)
         if lacking is not None:
             return lacking.but(trace_id=trace.trace_id) if trace is not None else lacking
-        background = isinstance(response, TraceResponse) and response.background
+        given = response if isinstance(response, TraceResponse) else None
+        background = given is not None and given.background
+
+        def judge() -> Awaitable[Judgement]:
+            return self._judge(self._evaluation(query, response, facts, kwargs), trace=trace, background=background)
+
+        if self._cache is None or given is None or given.fresh or not _is_the_trace_s_own(given.trace, query, kwargs):
+            return await judge()
+        digest = given.digest if isinstance(self._inner, FactsEvaluator) else given.whole_digest
+        result = await self._cache.judged(CacheKey(digest, self._judge_id), judge, background=background)
+        return result.but(trace_id=given.trace.trace_id) if result.served else result
+
+    def _evaluation(self, query: str | None, response: Response | None, facts: Facts, more: dict[str, Any]) -> Any:
         if isinstance(self._inner, FactsEvaluator):
-            evaluation: Any = self._inner.judge(facts)
-        elif self._reads_texts:
+            return self._inner.judge(facts)
+        if self._reads_texts:
             # What BaseEvaluator.aevaluate_response does, without building a node for each text.
-            contexts = texts_of(response)
             text = response.response if response is not None else None
-            evaluation = self._inner.aevaluate(query=query, response=text, contexts=contexts, **kwargs)
-        else:
-            evaluation = self._inner.aevaluate_response(query=query, response=response, **kwargs)
-        return await self._judge(evaluation, trace=trace, background=background)
+            return self._inner.aevaluate(query=query, response=text, contexts=texts_of(response), **more)
+        return self._inner.aevaluate_response(query=query, response=response, **more)
 
     async def _judge(self, evaluation: Any, *, trace: Trace | None, background: bool = False) -> Judgement:
         running = Evaluation(background=background)
@@ -116,6 +133,11 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
 
 def _ids_only(trace: Trace) -> bool:
     return bool(trace.source_nodes) and all(node.text is None for node in trace.source_nodes)
+
+
+def _is_the_trace_s_own(trace: Trace, query: str | None, more: dict[str, Any]) -> bool:
+    """False where the caller gave a question or keywords that the trace's hash knows nothing of."""
+    return query == trace.query and all(key == "reference" and more[key] == trace.reference for key in more)
 
 
 def _status(trace: Trace | None) -> Judgement | None:
