@@ -12,7 +12,17 @@ from typing import Any, Final
 
 from tracejudge.clock import Clock, SystemClock
 from tracejudge.datasets import BrokenLine, Line
-from tracejudge.judging import Estimate, JudgeSpec, JudgeTask, NothingSpent, Panel, PanelResult, RunCaps, estimate
+from tracejudge.judging import (
+    Estimate,
+    JudgeSpec,
+    JudgeTask,
+    NothingSpent,
+    Panel,
+    PanelResult,
+    RunCaps,
+    VerdictCache,
+    estimate,
+)
 from tracejudge.judging.query_engine import QueryEngine, answers
 from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score
 from tracejudge.windows import PassRate, pass_rate
@@ -154,7 +164,7 @@ async def score_file(
     """
     clock = SystemClock()
     counts = {spec.name: FileCounts(heuristic=spec.heuristic) for spec in specs}
-    panel = Panel(specs, clock=clock, spend=NothingSpent(), caps=caps)
+    panel = Panel(specs, clock=clock, spend=NothingSpent(), caps=caps, cache=VerdictCache())
     latencies: list[float] = []
     errors = 0
     in_flight: list[asyncio.Task[tuple[list[Trace], PanelResult]]] = []

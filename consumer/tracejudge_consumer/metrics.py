@@ -20,6 +20,7 @@ MetricName = Literal[
     "tracejudge_ledger_rows_total",  # (trace, judge) pairs without a score, by judge and decision
     "tracejudge_settled_skips_total",  # (trace, judge) pairs not judged because a settled score was stored
     "tracejudge_judge_calls_total",  # calls to judge models, by judge and status
+    "tracejudge_verdicts_total",  # scores of judges that call a model, by judge and source: judge, memory, store, ...
     "tracejudge_judge_latency_seconds",  # time of one call to a judge model, by judge
     "tracejudge_event_to_score_seconds",  # from serving an answer to its score, by judge
     "tracejudge_store_retries_total",  # store calls repeated because the store did not answer
@@ -83,6 +84,7 @@ class Metrics:
         self.unresolved = counter(of, "tracejudge_unresolved_nodes_total", "Passages without text.", "reason")
         self.settled = counter(of, "tracejudge_settled_skips_total", "Judgings skipped: settled before.")
         self.calls = counter(of, "tracejudge_judge_calls_total", "Calls to judge models.", "judge", "status")
+        self.verdicts = counter(of, "tracejudge_verdicts_total", "Verdicts by where they came from.", "judge", "source")
         latency: MetricName = "tracejudge_judge_latency_seconds"
         self.judge_latency = Histogram(latency, "Time of a judge call.", ["judge"], registry=of, buckets=_LATENCY_S)
         to_score: MetricName = "tracejudge_event_to_score_seconds"
@@ -105,6 +107,12 @@ class Metrics:
     def count_deleted_unread(self, group: str, records: int) -> None:
         """The queue deleted so many records that the group had still to read."""
         self.deleted_unread.labels(group).inc(records)
+
+    def served(self, served: Mapping[tuple[str, str], int]) -> None:
+        """Scores of judges that call a model, by judge and where the verdict came from. The share that came from
+        "memory", "store" or "in_flight" is the cache's hit rate."""
+        for (judge, source), count in served.items():
+            self.verdicts.labels(judge, source or "judge").inc(count)
 
     def scored(self, scores: Iterable[Score], ledger: Iterable[LedgerRow], calls: Iterable[JudgeCall]) -> None:
         """These were stored."""

@@ -24,7 +24,7 @@ from tracejudge.alerts.notifiers import NotifierSettings
 from tracejudge.alerts.notifiers.exchange import parse_url
 from tracejudge.alerts.rule import AnyRule
 from tracejudge.errors import SettingsError
-from tracejudge.judging import JudgeSpec, check_caps
+from tracejudge.judging import Caps, JudgeSpec, check_caps
 from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.intake.mapping_settings import MappingSettings
 from tracejudge_sdk.errors import ConfigError
@@ -241,7 +241,10 @@ def load_settings(path: str | Path, *, require_caps: bool = True) -> Settings:
         raise SettingsError([f"{path}: {fault}" for fault in faults_of(error)]) from error
     except _SourceError as error:
         raise SettingsError([f"environment: {error}: nested values in TRACEJUDGE_* variables are JSON"]) from error
-    faults = [*_cross_faults(settings), *(check_caps(settings.judges) if require_caps else ())]
+    faults = [
+        *_cross_faults(settings),
+        *(check_caps(settings.judges, total=settings.budget.caps) if require_caps else ()),
+    ]
     if faults:
         raise SettingsError([f"{path}: {fault}" for fault in faults])
     return settings

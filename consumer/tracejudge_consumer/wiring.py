@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tracejudge.clock import SystemClock
 from tracejudge.errors import NotFound, SettingsError
-from tracejudge.judging import JudgeSpec
+from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.store import Adoption, RegisteredJudge, Store, open_store
 from tracejudge.store.target import EmbeddedTarget, parse_store_url
@@ -21,6 +21,7 @@ from tracejudge_sdk.transports import HttpQueue, KafkaQueue, SqliteQueue, Transp
 
 if TYPE_CHECKING:
     from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus
+    from tracejudge.judging import Panel
     from tracejudge_consumer.alert_loop import AlertLoop
     from tracejudge_consumer.file_form import FileForm
     from tracejudge_consumer.gateway import Gateway
@@ -208,6 +209,38 @@ def build_record_form(settings: Settings, *, metrics: Metrics | None = None) -> 
     return RecordForm(read=read, resolver=build_resolver(settings, metrics=metrics))
 
 
+def build_panel(
+    settings: Settings,
+    store: Store,
+    specs: Collection[JudgeSpec],
+    *,
+    caps: RunCaps | None = None,
+    patience_s: float = 0.0,
+    cached: bool = True,
+) -> Panel:
+    """A panel of `specs` on an open store: budgets kept across the fleet, verdicts shared through the store.
+
+    `cached` False is for what measures a judge.
+    """
+    from tracejudge.judging import Panel, VerdictCache
+    from tracejudge.judging.cache import Memory
+
+    cache = None
+    if cached and settings.cache.enabled:
+        memory = Memory(entries=settings.cache.entries, size_bytes=settings.cache.size_bytes)
+        cache = VerdictCache(store=store.verdict_cache, memory=memory)
+    return Panel(
+        tuple(specs),
+        clock=SystemClock(),
+        spend=store.calls,
+        caps=caps,
+        total=settings.budget.caps,
+        leases=store.budget_leases,
+        cache=cache,
+        patience_s=patience_s,
+    )
+
+
 def build_pipeline(
     settings: Settings,
     store: Store,
@@ -217,7 +250,6 @@ def build_pipeline(
     progress: Callable[[PipelineReport], None] | None = None,
 ) -> Pipeline:
     """The consumer of the settings on an open store; its judges are registered there."""
-    from tracejudge.judging import Panel
     from tracejudge_consumer.background.build import upkeep_of
     from tracejudge_consumer.dead_letter import DeadLetterLimit
     from tracejudge_consumer.limits import PipelineLimits
@@ -226,7 +258,7 @@ def build_pipeline(
     register_judges(settings.judges, store)
     consumer = settings.consumer
     clock = SystemClock()
-    panel = Panel(settings.judges, clock=clock, spend=store.calls, patience_s=consumer.judge_patience_s)
+    panel = build_panel(settings, store, settings.judges, patience_s=consumer.judge_patience_s)
     intake = build_intake(settings, metrics=metrics)
     if metrics is not None:
         metrics.watch_circuits(panel.availability)

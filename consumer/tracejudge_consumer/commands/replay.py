@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 
 from tracejudge.clock import SystemClock
 from tracejudge.errors import NotFound, SettingsError
-from tracejudge.judging import JudgeSpec, Panel, RunCaps, check_caps
+from tracejudge.judging import JudgeSpec, RunCaps, check_caps
 from tracejudge.judging.cost import Estimate, estimate
 from tracejudge.replay import ReplayReport, check_run_name, replay
 from tracejudge.scores import LIVE_RUN, Decision
@@ -20,8 +20,8 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, money, progress_bar, to_json
-from tracejudge_consumer.settings import load_settings
-from tracejudge_consumer.wiring import connect_store
+from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.wiring import build_panel, connect_store
 from tracejudge_sdk.trace import Trace
 
 
@@ -72,7 +72,8 @@ def command(
         raise click.BadParameter(str(error), param_hint="--run") from error
     specs = resolve_judges(config, judges)
     where = TraceFilter(start=since, end=until, environment=environment, app=app, version=version, category=category)
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
         count = store.traces.count(where)
         if count == 0:
             raise NotFound("no stored trace in this selection; try a longer --since, or another --app")
@@ -94,12 +95,13 @@ def command(
                 raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
         caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
         with _Bar(count * len(specs), hidden=as_json) as progress:
-            report = asyncio.run(_run(store, specs, where, run_id, caps, progress))
+            report = asyncio.run(_run(settings, store, specs, where, run_id, caps, progress))
             live = frozenset(store.scores.judge_names(LIVE_RUN))
     return _tell(report, specs, run_id, live, as_json=as_json)
 
 
 async def _run(
+    settings: Settings,
     store: Store,
     specs: tuple[JudgeSpec, ...],
     where: TraceFilter,
@@ -107,10 +109,11 @@ async def _run(
     caps: RunCaps,
     progress: Callable[[ReplayReport], None],
 ) -> ReplayReport:
-    clock = SystemClock()
-    panel = Panel(specs, clock=clock, spend=store.calls, caps=caps)
+    panel = build_panel(settings, store, specs, caps=caps, patience_s=settings.consumer.judge_patience_s)
     try:
-        return await replay(store, panel, specs=specs, where=where, run_id=run_id, clock=clock, progress=progress)
+        return await replay(
+            store, panel, specs=specs, where=where, run_id=run_id, clock=SystemClock(), progress=progress
+        )
     finally:
         await panel.close()
 

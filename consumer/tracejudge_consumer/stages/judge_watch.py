@@ -28,6 +28,7 @@ class JudgeWatch:
 
     def note(self, result: PanelResult) -> None:
         """These came from the judges just now."""
+        self._metrics.served(result.served)
         back = self._gone & {score.judge_name for score in result.scores if score.outcome.settled}
         for name in back:
             self._gone.remove(name)

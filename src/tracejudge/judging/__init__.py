@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tracejudge.judging.caps import Caps
 from tracejudge.judging.cost import Estimate, check_caps, estimate
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.tasks import (
@@ -19,10 +20,12 @@ from tracejudge.judging.tasks import (
 )
 
 if TYPE_CHECKING:
+    from tracejudge.judging.cache import VerdictCache
     from tracejudge.judging.panel import Panel
     from tracejudge.judging.registry import evaluator_for
 
 __all__ = [
+    "Caps",
     "Estimate",
     "JudgeSpec",
     "JudgeTask",
@@ -31,6 +34,7 @@ __all__ = [
     "PanelResult",
     "RunCaps",
     "SpendSource",
+    "VerdictCache",
     "check_caps",
     "content_hash",
     "estimate",
@@ -44,6 +48,10 @@ def __getattr__(name: str) -> Any:
         from tracejudge.judging.panel import Panel
 
         return Panel
+    if name == "VerdictCache":
+        from tracejudge.judging.cache import VerdictCache
+
+        return VerdictCache
     if name == "evaluator_for":
         from tracejudge.judging.registry import evaluator_for
 

@@ -58,7 +58,7 @@ class _Share(NamedTuple):
     lease_id: str
     holder: str
     amount: float
-    granted_us: int
+    claimed_us: int
     row_version: int
 
 
@@ -89,7 +89,7 @@ class BudgetLeases:
             before += share.amount
         granted = max(0.0, _whole(key, min(want, key.limit - max(spent, before))))
         if granted < want:
-            self._write(key, lease_id, holder, granted, row_version=1, granted_us=share.granted_us)
+            self._write(key, lease_id, holder, granted, row_version=1, claimed_us=share.claimed_us)
         return granted
 
     def give_back(self, key: LeaseKey, *, used: float, holder: str) -> None:
@@ -108,7 +108,7 @@ class BudgetLeases:
                 holder,
                 share.amount - back,
                 row_version=share.row_version + 1,
-                granted_us=share.granted_us,
+                claimed_us=share.claimed_us,
             )
 
     def _spent(self, key: LeaseKey) -> float:
@@ -119,7 +119,7 @@ class BudgetLeases:
         """All shares of the window, in the order in which they were claimed."""
         amount = "toFloat64(calls)" if key.unit == "calls" else "usd"
         rows = self._connection.query(
-            f"SELECT lease_id, holder, {amount}, toUnixTimestamp64Micro(granted_at) AS at, row_version "
+            f"SELECT lease_id, holder, {amount}, toUnixTimestamp64Micro(claimed_at) AS at, row_version "
             "FROM budget_leases FINAL WHERE judge_name = {scope:String} AND cap = {cap:String} "
             "AND window_start = {start:DateTime64(6, 'UTC')} ORDER BY at, lease_id",
             {"scope": key.scope, "cap": key.cap, "start": bound_instant("start", key.start)},
@@ -134,7 +134,7 @@ class BudgetLeases:
         amount: float,
         *,
         row_version: int,
-        granted_us: int | None = None,
+        claimed_us: int | None = None,
     ) -> None:
         in_calls = key.unit == "calls"
         row: list[object] = [
@@ -149,9 +149,9 @@ class BudgetLeases:
             row_version,
         ]
         columns = dict(_COLUMNS)
-        if granted_us is not None:  # the first row is stamped by the store, and keeps its stamp from then on
-            columns["granted_at"] = _INSTANT
-            row.append(granted_us)
+        if claimed_us is not None:  # the first row is stamped by the store, and keeps its stamp from then on
+            columns["claimed_at"] = _INSTANT
+            row.append(claimed_us)
         self._connection.insert("budget_leases", list(columns), list(columns.values()), [row])
 
 

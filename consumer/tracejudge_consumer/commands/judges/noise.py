@@ -9,9 +9,8 @@ from typing import Any, Final
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from tracejudge.clock import SystemClock
 from tracejudge.errors import NotFound, SettingsError
-from tracejudge.judging import Estimate, JudgeSpec, Panel, RunCaps, check_caps, estimate
+from tracejudge.judging import Estimate, JudgeSpec, RunCaps, check_caps, estimate
 from tracejudge.replay.noise import NoiseRun, choose_traces, judge_repeatedly
 from tracejudge.reports.noise import Noise, measure_noise, rows_paired, rows_unpaired
 from tracejudge.store import Store, TraceFilter
@@ -19,8 +18,8 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, interval, money, percent, progress_bar, to_json
-from tracejudge_consumer.settings import load_settings
-from tracejudge_consumer.wiring import connect_store
+from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.wiring import build_panel, connect_store
 from tracejudge_sdk.trace import Trace
 
 _ASSUMED_RATE: Final = 0.9
@@ -70,7 +69,8 @@ def noise(
         raise SettingsError([f"{judge}: holds {len(others) + 1} judges; noise is measured for one at a time"])
     share = difference / 100.0
     where = TraceFilter(start=since, environment=environment, app=app)
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
         chosen = choose_traces(store, where, traces=traces)
         if not chosen:
             raise NotFound("no stored trace with its texts in this selection; try a longer --since, or another --app")
@@ -93,7 +93,7 @@ def noise(
         if max_calls is None and max_usd is None and (faults := check_caps([spec], estimates=[plan])):
             raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
         caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
-        run = asyncio.run(_run(store, spec, chosen, repeats=repeats, caps=caps, hidden=as_json))
+        run = asyncio.run(_run(settings, store, spec, chosen, repeats=repeats, caps=caps, hidden=as_json))
     found = measure_noise(run.scores, repeats=repeats)
     rows = _rows(found, share)
     if as_json:
@@ -108,9 +108,16 @@ def noise(
 
 
 async def _run(
-    store: Store, spec: JudgeSpec, traces: list[Trace], *, repeats: int, caps: RunCaps, hidden: bool
+    settings: Settings,
+    store: Store,
+    spec: JudgeSpec,
+    traces: list[Trace],
+    *,
+    repeats: int,
+    caps: RunCaps,
+    hidden: bool,
 ) -> NoiseRun:
-    panel = Panel([spec], clock=SystemClock(), spend=store.calls, caps=caps)
+    panel = build_panel(settings, store, [spec], caps=caps, cached=False)
     columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with progress_bar(*columns, hidden=hidden) as bar:
