@@ -10,7 +10,15 @@ from tracejudge_consumer.commands.judges.noise import noise
 from tracejudge_consumer.commands.judges.show import show
 
 
-@click.group(name="judges")
+@click.group(
+    name="judges",
+    epilog="""\b
+Examples:
+  tracejudge judges list --kinds
+  tracejudge judges show faithfulness
+  tracejudge judges check my-judge.toml
+  tracejudge judges noise faithfulness --dry-run""",
+)
 def command() -> None:
     """List judges, show what they ask, try them out, measure how steady they are."""
 
