@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -768,3 +768,25 @@ def test_texts_expire_a_month_after_they_were_stored_and_the_rest_stays(contract
     assert (again.trace.query, again.texts_expired) == (make_trace(1).query, False), (
         "delivered again, it has them again"
     )
+
+
+def test_of_two_event_times_of_one_new_trace_the_first_stored_stands_for_both_writers(contract_store: Store) -> None:
+    """The second had looked before the first wrote."""
+    index = contract_store.traces._index
+    really_find, looks = index.find, iter(range(100))
+
+    def find(keys: Sequence[TraceKey]) -> dict[TraceKey, datetime]:
+        found = really_find(keys)
+        if next(looks) == 0:
+            contract_store.traces.insert([stored(n) for n in range(50)])  # somebody else, at this very moment
+        return found
+
+    index.find = find  # type: ignore[method-assign]
+    earlier = [replace(stored(n), trace=make_trace(n, event_time=START - timedelta(hours=1))) for n in range(50)]
+    contract_store.traces.insert(earlier)
+    index.find = really_find  # type: ignore[method-assign]
+    rows = [row for batch in contract_store.traces.stream(TraceFilter()) for row in batch]
+    assert len(rows) == 50, "one row a trace, and so one key for its scores"
+    assert [row.trace.event_time for row in rows] == [make_trace(n).event_time for n in range(50)]
+    known = contract_store.lookup([row.key for row in rows])
+    assert {known[row.key].event_time == row.trace.event_time for row in rows} == {True}

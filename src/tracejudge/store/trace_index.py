@@ -10,13 +10,10 @@ from datetime import datetime
 from typing import Final
 
 from tracejudge.scores import TraceKey
-from tracejudge.store.connection import Connection, Row
+from tracejudge.store.connection import Connection
 from tracejudge.store.values import from_milliseconds, milliseconds
 
 _COLUMNS: Final = ("environment", "app", "trace_id", "event_time", "row_version")
-_TYPES: Final = (
-    "LowCardinality(String)", "LowCardinality(String)", "String", "DateTime64(3, 'UTC')", "UInt64",
-)  # fmt: skip
 _KEYS: Final = "arrayZip({environments:Array(String)}, {apps:Array(String)}, {trace_ids:Array(String)})"
 
 
@@ -51,16 +48,23 @@ class TraceIndex:
         return {TraceKey(*row[:3]): from_milliseconds(row[3]) for row in rows}
 
     def fix(self, wanted: Mapping[TraceKey, datetime]) -> dict[TraceKey, datetime]:
-        """The event times of these keys: the stored one where there is one, else `wanted`, which is stored now."""
+        """The event times of these keys: the stored one where there is one, else `wanted`, which is stored now.
+
+        Of several writers that bring a new key at once the first to be stamped by the store wins, and each reads that
+        back: a record that is only delivered twice carries the same time anyway.
+        """
         known = self.find(list(wanted))
         new = {key: at for key, at in wanted.items() if key not in known}
         if new:
-            # Of two writers at once the earlier event time wins in every read; a record that is only delivered twice
-            # carries the same one anyway.
-            rows: list[Row] = [
-                (*key, (ms := milliseconds("event_time", at)), 2**63 - 1 - ms) for key, at in new.items()
-            ]
-            self._connection.insert("trace_index", _COLUMNS, _TYPES, rows)
+            self._connection.command(
+                f"INSERT INTO trace_index ({', '.join(_COLUMNS)}) "
+                "SELECT k.1, k.2, k.3, fromUnixTimestamp64Milli(k.4, 'UTC'), "
+                "toUInt64(9223372036854775807 - toUnixTimestamp64Micro(now64(6))) FROM (SELECT arrayJoin(arrayZip("
+                "{environments:Array(String)}, {apps:Array(String)}, {trace_ids:Array(String)}, "
+                "{event_ms:Array(Int64)})) AS k)",
+                {**key_parameters(new), "event_ms": [milliseconds("event_time", at) for at in new.values()]},
+            )
+            new |= self.find(list(new))
         return {**new, **known}
 
     def places(
