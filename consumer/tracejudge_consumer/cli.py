@@ -54,6 +54,7 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "show": ("Look", "Everything known about one trace."),
     "tail": ("Look", "Follow scores as they are stored."),
     "ledger": ("Look", "Account for every trace, per judge."),
+    "cost": ("Look", "What judging cost, per judge, app or day."),
     "alerts": ("Look", "Past alert events, and the state of every series."),
     "judges": ("Change", "List judges, show what they ask, try them, measure their noise."),
     "dead-letters": ("Change", "Records nobody could read: look, send again, give up."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
@@ -9,8 +10,8 @@ import click
 from rich.text import Text
 
 from tracejudge.reports import RateLine, read_rates
-from tracejudge.scores import LIVE_RUN, Decision
-from tracejudge.store import GROUP_FIELDS, RateQuery, Store
+from tracejudge.scores import LIVE_RUN
+from tracejudge.store import GROUP_FIELDS, RateQuery
 from tracejudge.windows import enough, floor_to
 from tracejudge_consumer.options import Moment, Span, config_option, json_option, slice_options
 from tracejudge_consumer.rendering import (
@@ -91,7 +92,9 @@ def command(
     )
     with connect_store(load_settings(config)) as store:
         lines = read_rates(store, query)
-        cut_off = _over_budget(store, query)
+        cut_off = Counter[str]()
+        for one in store.ledger.cut_off(query):
+            cut_off[one.judge_name] += one.traces
         judges = [] if lines else store.scores.judge_names(run_id)
     if as_json:
         click.echo(to_json({"query": query, "lines": lines, "over_budget": cut_off}))
@@ -109,13 +112,6 @@ def command(
             f"coverage low: {ident(name)} left {traces} traces unjudged for its budget. What a budget cuts off is not "
             "random, so the rates of these windows claim nothing about them."
         )
-
-
-def _over_budget(store: Store, query: RateQuery) -> dict[str, int]:
-    """Traces of the window that a hard cap cut off, by judge; all apps together."""
-    lines = store.ledger.equation(query.start, query.end, run_id=query.run_id)
-    counts = {line.judge_name: line.decisions.get(Decision.OVER_BUDGET, 0) for line in lines}
-    return {name: count for name, count in counts.items() if count and (query.judge is None or name in query.judge)}
 
 
 def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effective: float, bars: bool = True) -> object:
@@ -144,6 +140,8 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
         else:
             shown = bar(rate.estimate) if bars else ""
             cells += [percent(rate.estimate), interval(rate.low, rate.high), shown]
+        if line.over_budget:
+            cells[-1] = Text("coverage low" if bars else "low", style="yellow")
         if plain:
             cells.append("–" if rate is None else percent(rate.plain))
         cells += ["0", "–", "0"] if rate is None else [str(rate.judged), f"{rate.n_eff:.0f}", str(rate.invalid)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +22,9 @@ class RateLine:
     group: Mapping[str, str]
     heuristic: bool
     rate: PassRate | None
+    over_budget: int = 0
+    """Traces that a hard cap kept from the judge. They are no random choice: where there are any, coverage is low, and
+    the rate claims nothing about them."""
 
 
 def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95) -> list[RateLine]:
@@ -36,6 +40,9 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95) -> l
         series[key] = row.heuristic
         strata = counts.setdefault((*key, row.start), {})
         strata[row.stratum] = strata.get(row.stratum, Bucket()) + row.bucket
+    cut: Counter[tuple[str, tuple[tuple[str, str], ...], datetime]] = Counter()
+    for one in store.ledger.cut_off(query):
+        cut[one.judge_name, tuple(sorted(one.group.items())), one.start] += one.traces
     whole = Window(query.start, query.end)
     windows = [whole] if query.step_s is None else list(tiles(whole.start, whole.end, step_s=query.step_s))
     lines = []
@@ -50,6 +57,12 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95) -> l
                     group=dict(group),
                     heuristic=heuristic,
                     rate=pass_rate(strata, confidence=confidence),
+                    over_budget=cut[judge_name, _known_of_unjudged(group), window.start],
                 )
             )
     return lines
+
+
+def _known_of_unjudged(group: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """A slice without what only a judged trace has."""
+    return tuple(item for item in group if item[0] != "model_reported")

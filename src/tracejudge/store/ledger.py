@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from tracejudge.scores import LIVE_RUN, Decision, JudgeId, LedgerRow
 from tracejudge.store.connection import Connection, Row
+from tracejudge.store.coverage import cut_off
 from tracejudge.store.judges import Judges
-from tracejudge.store.rows import Inserted, LedgerLine, RegisteredJudge
+from tracejudge.store.rows import CutOff, Inserted, LedgerLine, RateQuery, RegisteredJudge
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.values import (
     EPOCH,
@@ -97,6 +98,10 @@ class Ledger(Table[LedgerRow]):
             f"ORDER BY event_time, trace_id, judge_name LIMIT {int(limit)}",
             where.parameters,
         )
+
+    def cut_off(self, query: RateQuery) -> list[CutOff]:
+        """What hard caps kept from being judged, by judge name, window and slice of the query."""
+        return cut_off(self._connection, query)
 
     def equation(
         self, since: datetime, until: datetime, *, run_id: str = LIVE_RUN, hourly: bool = False

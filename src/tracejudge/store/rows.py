@@ -257,6 +257,16 @@ class CostRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CutOff:
+    """Traces that a hard cap kept from one judge in one window and slice."""
+
+    start: datetime
+    judge_name: str
+    traces: int
+    group: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunManifest:
     """What a run was: a replay's name, what was asked for, and by which release."""
 

@@ -1,0 +1,130 @@
+"""`tracejudge cost`: calls, tokens and money of judging, per judge, app or day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import click
+
+from tracejudge.store import CostRow
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, ident, instant, money, table, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+
+_BY: Final[dict[str, Callable[[CostRow], str]]] = {
+    "judge": lambda row: row.judge_name,
+    "app": lambda row: row.app,
+    "day": lambda row: row.day.date().isoformat(),
+    "environment": lambda row: row.environment,
+    "run": lambda row: row.run_id,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLine:
+    """What one group cost. `usd` adds the calls with a known price; `unpriced` counts the others."""
+
+    group: dict[str, str]
+    calls: int
+    failed_calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+    unpriced: int
+
+
+@click.command(
+    name="cost",
+    epilog="""\b
+Examples:
+  tracejudge cost                       the last 7 days, by judge
+  tracejudge cost --since 30d --by day --by judge
+  tracejudge cost --since 24h --by app --json
+Every call to a model counts, failed ones too. A call that may have been billed and gave no answer is counted at the
+most it can have cost; a verdict that came from the cache costs nothing.""",
+)
+@config_option
+@json_option
+@click.option("--since", type=Moment(), default="7d", show_default=True, help="From when on, by start of the call.")
+@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
+@click.option("--by", "by", multiple=True, type=click.Choice(list(_BY)), help="Group by.  [default: judge]")
+@click.option("--judge", default=None, help="Only this judge, by name.")
+@click.option("--app", default=None, help="Only this app.")
+@click.option("--environment", default=None, help="Only this environment.  [default: all]")
+@click.option("--run", "run_id", default=None, help="Only this run.  [default: all]")
+def command(
+    config: str,
+    as_json: bool,
+    since: datetime,
+    until: datetime | None,
+    by: tuple[str, ...],
+    judge: str | None,
+    app: str | None,
+    environment: str | None,
+    run_id: str | None,
+) -> None:
+    """What judging cost: calls, tokens, money."""
+    by = tuple(dict.fromkeys(by)) or ("judge",)
+    wanted = {"judge_name": judge, "app": app, "environment": environment, "run_id": run_id}
+    with connect_store(load_settings(config)) as store:
+        rows = [
+            row
+            for row in store.calls.cost(since, until)
+            if all(value is None or getattr(row, name) == value for name, value in wanted.items())
+        ]
+    lines = cost_lines(rows, by=by)
+    (total,) = cost_lines(rows, by=()) or (_sum({}, ()),)
+    if as_json:
+        click.echo(to_json({"since": since, "until": until, "by": by, "lines": lines, "total": total}))
+        return
+    out = console()
+    if not lines:
+        out.print(f"no calls to a model since {instant(since)} UTC in this selection; try a longer --since")
+        return
+    out.print(cost_table([*lines, total] if len(lines) > 1 else lines, by=by))
+    if total.unpriced:
+        out.print(
+            f"{total.unpriced} of {total.calls} calls have no known price: set usd_per_million_input_tokens and "
+            "usd_per_million_output_tokens of their judge"
+        )
+
+
+def cost_lines(rows: Sequence[CostRow], *, by: Sequence[str]) -> list[CostLine]:
+    """The rows added up, a line for each value of `by`, in their order; the dearest first where no day is asked for."""
+    groups: dict[tuple[str, ...], list[CostRow]] = {}
+    for row in rows:
+        groups.setdefault(tuple(_BY[name](row) for name in by), []).append(row)
+    lines = [_sum(dict(zip(by, key, strict=True)), of_group) for key, of_group in sorted(groups.items())]
+    return lines if "day" in by else sorted(lines, key=lambda line: (-line.usd, -line.calls))
+
+
+def _sum(group: dict[str, str], rows: Sequence[CostRow]) -> CostLine:
+    return CostLine(
+        group=group,
+        calls=sum(row.calls for row in rows),
+        failed_calls=sum(row.failed_calls for row in rows),
+        input_tokens=sum(row.input_tokens for row in rows),
+        output_tokens=sum(row.output_tokens for row in rows),
+        usd=sum(row.usd for row in rows),
+        unpriced=sum(row.unpriced for row in rows),
+    )
+
+
+def cost_table(lines: Sequence[CostLine], *, by: Sequence[str]) -> object:
+    """One row per group, the sum of all last."""
+    columns = [(name, "left") for name in by]
+    columns += [("calls", "right"), ("failed", "right"), ("tokens in", "right"), ("tokens out", "right")]
+    columns += [("cost", "right")]
+    rows = []
+    for line in lines:
+        names = [ident(line.group[name]) if name in line.group else "" for name in by]
+        if not line.group:
+            names[0] = "in all"
+        known = money(line.usd) if line.unpriced < line.calls or not line.calls else money(None)
+        numbers = (line.calls, line.failed_calls, line.input_tokens, line.output_tokens)
+        rows.append([*names, *(f"{number:,}" for number in numbers), known])
+    return table("Cost of judging", columns, rows)

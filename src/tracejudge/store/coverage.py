@@ -1,0 +1,39 @@
+"""What hard caps cut off, by window and slice: it is not random, so such a window claims nothing about it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tracejudge.store.connection import Connection
+from tracejudge.store.rates import pane, pane_start, window
+from tracejudge.store.rows import CutOff, RateQuery
+
+_KEY: Final = "environment, app, judge_name, event_time, trace_id, judge_id, run_id"
+
+
+def cut_off(connection: Connection, query: RateQuery) -> list[CutOff]:
+    """Traces that are over budget and were not judged after all, by judge name, pane and slice of the query.
+
+    A slice by the model that answered is left out: nobody answered.
+    """
+    if query.end <= query.start:
+        return []
+    where = window(query).equal("run_id", query.run_id)
+    fields = [name for name in query.group_by if name != "model_reported"]
+    grouped = "".join(f", {name}" for name in fields)
+    rows = connection.query(
+        f"SELECT {pane(query, 'toUnixTimestamp64Milli(event_time)')} AS pane, judge_name, "
+        f"uniqExact(environment, app, trace_id){grouped} FROM ledger FINAL {where} AND decision = 'over_budget' "
+        f"AND ({_KEY}) NOT IN (SELECT {_KEY} FROM scores {where}) "
+        f"GROUP BY pane, judge_name{grouped} ORDER BY pane, judge_name{grouped}",
+        where.parameters,
+    )
+    return [
+        CutOff(
+            start=pane_start(query, int(row[0])),
+            judge_name=row[1],
+            traces=int(row[2]),
+            group=dict(zip(fields, row[3:], strict=True)),
+        )
+        for row in rows
+    ]
