@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from tracejudge.errors import NotFound
-from tracejudge.scores import Label, LedgerRow, Score
-from tracejudge.store import StoredFeedback, StoredTrace
 from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, ident, instant, money, one_line, to_json
+from tracejudge_consumer.rendering import console, to_json
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.views.trace import show_people, show_trace, show_verdicts
 from tracejudge_consumer.wiring import connect_store
 
 
@@ -48,84 +45,6 @@ def command(trace_id: str, config: str, as_json: bool, environment: str | None, 
         return
     out = console()
     for stored in found:
-        _show_trace(out, stored, full=full)
-    _show_verdicts(out, scores, rows, full=full)
-    _show_people(out, labels, feedback)
-
-
-def _show_trace(out: Console, stored: StoredTrace, *, full: bool) -> None:
-    trace = stored.trace
-    limit = None if full else 600
-    out.print(Text(f"{ident(trace.trace_id)}  {ident(trace.app)} / {ident(trace.environment)}", style="bold"))
-    facts = [
-        ("served", f"{instant(trace.event_time)} UTC"),
-        ("status", trace.status + (f": {one_line(trace.error)}" if trace.error else "")),
-        ("version", trace.version),
-        ("category", trace.category),
-        ("model", trace.model),
-        ("latency", None if trace.latency_ms is None else f"{trace.latency_ms:.0f} ms"),
-        ("head probability", None if trace.head_probability == 1 else f"{trace.head_probability:g}"),
-        ("from", f"{stored.source} partition {stored.partition} offset {stored.offset}"),
-        ("tags", ", ".join(f"{key}={value}" for key, value in trace.tags.items())),
-        ("marks", " ".join(name for name in ("truncated", "lossy") if getattr(trace, name))),
-    ]
-    for name, value in facts:
-        if value:
-            out.print(f"  {name:<17}{one_line(value, limit=120)}")
-    for turn in trace.history:
-        out.print(f"  earlier, {one_line(turn.role, limit=12)}: {one_line(turn.content, limit=120)}")
-    _text(out, "question", trace.query, limit)
-    _text(out, "answer", trace.response, limit)
-    if trace.reference:
-        _text(out, "reference", trace.reference, limit)
-    for number, node in enumerate(trace.source_nodes, start=1):
-        score = "" if node.score is None else f"  score {node.score:.3f}"
-        _text(out, f"passage {number}  {one_line(node.node_id, limit=40)}{score}", node.text, limit)
-    if stored.signals:
-        out.print(Text("signals", style="bold"))
-        shown = {name: value for name, value in stored.signals.items() if value not in (None, "")}
-        out.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shown.items()))
-
-
-def _text(out: Console, title: str, text: str | None, limit: int | None) -> None:
-    out.print(Text(title, style="bold"))
-    shown = "(none)" if text is None else harmless(text, limit=limit) or "(empty)"
-    for line in shown.splitlines():
-        out.print("  " + line)
-
-
-def _show_verdicts(out: Console, scores: list[Score], rows: list[LedgerRow], *, full: bool) -> None:
-    for score in scores:
-        heuristic = " (heuristic)" if "heuristic" in score.flags else ""
-        value = "" if score.score is None else f" {score.score:.3f}"
-        verdict = f"{score.judge_name}{heuristic}: {score.outcome.value}{value}"
-        out.print(Text(f"{verdict}  {score.reason}".rstrip(), style="bold"))
-        chance = f"stratum {score.stratum or '–'}, chance of being judged {score.inclusion_probability:g}"
-        out.print(f"  {score.judge_id}, run {ident(score.run_id)}, judged {instant(score.judged_at)} UTC; {chance}")
-        usage = score.usage
-        if usage.calls:
-            tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens"
-            out.print(f"  {usage.calls} calls, {tokens}, {money(usage.cost_usd)}, {usage.latency_ms:.0f} ms")
-        if score.feedback:
-            out.print("  reason: " + harmless(score.feedback, limit=None if full else 400))
-        if score.raw_reply:
-            out.print("  raw reply: " + harmless(score.raw_reply, limit=None if full else 400))
-        flags = [flag for flag in score.flags if flag != "heuristic"]
-        if flags:
-            out.print("  flags: " + ", ".join(map(harmless, flags)))
-    for row in rows:
-        out.print(Text(f"{row.judge_name}: not judged, {row.decision.value}", style="bold"))
-        out.print(f"  {row.judge_id}, run {ident(row.run_id)}; {harmless(row.reason) or 'no further reason'}")
-
-
-def _show_people(out: Console, labels: list[Label], feedback: list[StoredFeedback]) -> None:
-    for label in labels:
-        note = f": {one_line(label.note)}" if label.note else ""
-        out.print(f"label {ident(label.criterion)} = {label.value:g}  ({one_line(label.source)}){note}")
-    for item in feedback:
-        comment = f": {one_line(item.feedback.comment)}" if item.feedback.comment else ""
-        out.print(f"feedback {item.feedback.value if item.feedback.value is not None else '–'}{comment}")
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else one_line(str(value), limit=40)
+        show_trace(out, stored, full=full)
+    show_verdicts(out, scores, rows, full=full)
+    show_people(out, labels, feedback)

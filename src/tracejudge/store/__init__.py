@@ -5,8 +5,11 @@ nothing; every reader counts each (trace, judge, run) once.
 """
 
 from tracejudge.store.connect import open_store
+from tracejudge.store.finding import Wanted, words_of
 from tracejudge.store.forgetting import Forgotten, forgotten_row
+from tracejudge.store.growth import Growth, TableFacts
 from tracejudge.store.reported import ReportedModel
+from tracejudge.store.retention import Retention
 from tracejudge.store.rows import (
     GROUP_FIELDS,
     Adoption,
@@ -52,6 +55,7 @@ __all__ = [
     "DeadLetterFilter",
     "DeadLetterState",
     "Forgotten",
+    "Growth",
     "Identity",
     "Inserted",
     "Known",
@@ -63,6 +67,7 @@ __all__ = [
     "RegisteredJudge",
     "Rejected",
     "ReportedModel",
+    "Retention",
     "RunManifest",
     "SamplingEpoch",
     "ScoreFilter",
@@ -71,10 +76,13 @@ __all__ = [
     "StoredFeedback",
     "StoredPart",
     "StoredTrace",
+    "TableFacts",
     "TableSize",
     "Tombstone",
     "TraceFilter",
     "UserAction",
+    "Wanted",
     "forgotten_row",
     "open_store",
+    "words_of",
 ]

@@ -105,6 +105,10 @@ class Connection:
 
         return self.run(work)
 
+    def raw(self, sql: str, parameters: Mapping[str, Any] | None = None, *, form: str) -> bytes:
+        """The result of a SELECT in one of ClickHouse's formats, whole."""
+        return self.run(lambda client: bytes(client.raw_query(sql, parameters=dict(parameters or {}), fmt=form)))
+
     def command(
         self,
         sql: str,

@@ -14,14 +14,18 @@ from tracejudge.store.budget_leases import BudgetLeases
 from tracejudge.store.calls import Calls
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.dead_letters import DeadLetters
+from tracejudge.store.exporting import Exporter
 from tracejudge.store.feedback import FeedbackTable
+from tracejudge.store.finding import Finder
 from tracejudge.store.forgetting import Forgetting
+from tracejudge.store.growth import Growth, read_growth
 from tracejudge.store.judges import Judges
 from tracejudge.store.labels import Labels
 from tracejudge.store.leases import Leases
 from tracejudge.store.ledger import Ledger
 from tracejudge.store.minutes import Minutes
 from tracejudge.store.parts import Parts
+from tracejudge.store.retention import Retention, apply_retention
 from tracejudge.store.rows import Known
 from tracejudge.store.runs import Runs
 from tracejudge.store.sampling_epochs import SamplingEpochs
@@ -70,6 +74,8 @@ class Store:
         self.sampling_epochs = SamplingEpochs(connection, rejects)
         self.verdict_cache = VerdictCache(connection)
         self.leases = Leases(connection)
+        self.finder = Finder(connection, self.traces)
+        self.exporter = Exporter(connection)
         self.tombstones = Tombstones(connection, rejects)
         self.forgetting = Forgetting(connection, tombstones=self.tombstones, ledger=self.ledger, minutes=self.minutes)
         self.budget_leases = BudgetLeases(connection, self.calls)
@@ -81,9 +87,13 @@ class Store:
         """
         return self.scores.lookup(self._index.find(keys), run_id)
 
-    def migrate(self) -> list[str]:
-        """Brings the schema up to date; safe to repeat, and in several processes at once. Returns what was applied."""
-        return migrate.migrate(self._connection)
+    def migrate(self, retention: Retention | None = None) -> list[str]:
+        """Brings the schema up to date, and the times that data is kept to `retention` where one is given.
+
+        Safe to repeat, and in several processes at once. Returns what was applied or changed.
+        """
+        applied = migrate.migrate(self._connection)
+        return applied if retention is None else [*applied, *apply_retention(self._connection, retention)]
 
     def ddl(self) -> str:
         """The statements behind `migrate`, to be read or run by hand."""
@@ -116,6 +126,10 @@ class Store:
             "WHERE active AND database = currentDatabase() GROUP BY table ORDER BY table"
         )
         return {row[0]: TableSize(int(row[1]), int(row[2])) for row in rows}
+
+    def growth(self, *, days: int = 7) -> Growth:
+        """Sizes of all tables and how many rows the last days brought."""
+        return read_growth(self._connection, days=days)
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
         """Rows of any SELECT, for tools and tests; values are bound as `{name:Type}`, instants come as integers."""

@@ -121,6 +121,10 @@ class Where:
             self.add(f"{column} = {{{column}:String}}", **{column: value})
         return self
 
+    def parts(self) -> tuple[str, ...]:
+        """The conditions."""
+        return tuple(self._conditions)
+
     def __str__(self) -> str:
         return "WHERE " + " AND ".join(self._conditions) if self._conditions else ""
 

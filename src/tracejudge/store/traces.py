@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tracejudge.scores import TraceKey
+from tracejudge.scores import LIVE_RUN, TraceKey
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.rows import Inserted, StoredTrace, TraceFilter
+from tracejudge.store.score_rows import judge_condition
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_index import KEYS_IN, TraceIndex, key_parameters
 from tracejudge.store.values import (
@@ -121,14 +122,16 @@ class Traces(Table[StoredTrace]):
         )
         return {one.key: one for one in self._select(f"{where}", where.parameters)}
 
-    def stream(self, where: TraceFilter, *, batch: int = 500) -> Iterator[list[StoredTrace]]:
+    def stream(
+        self, where: TraceFilter, *, batch: int = 500, outcome: str | None = None, judge: str | None = None
+    ) -> Iterator[list[StoredTrace]]:
         """The traces in (event time, trace id, environment, app) order, `batch` at a time, in constant memory.
 
-        Pages by key, so it goes on after a reconnect and sees each trace once.
+        `outcome` and `judge` (a name or JudgeId): only those with such a live verdict. Pages by key, so it goes on after a reconnect and sees each trace once.
         """
         after: StoredTrace | None = None
         while True:
-            conditions = trace_conditions(where)
+            conditions = judged_conditions(where, outcome=outcome, judge=judge)
             if after is not None:
                 conditions.add(
                     "(event_time, trace_id, environment, app) > ({after_at:DateTime64(3, 'UTC')}, {after_id:String}, "
@@ -251,6 +254,24 @@ _PLAIN: Final = (
     "latency_ms", "model", "prompt_version", "index_version", "category", "session_id", "user_id", "language",
     "truncated", "lossy", "head_probability", "sdk",
 )  # fmt: skip
+
+
+def judged_conditions(where: TraceFilter, *, outcome: str | None, judge: str | None) -> Where:
+    """The filter, and that there is a live verdict by `judge` (any, when None) with `outcome`, where one is named."""
+    conditions = trace_conditions(where)
+    if outcome is not None or judge is not None:
+        judged = Where().equal("run_id", LIVE_RUN).equal("outcome", outcome)
+        judge_condition(judged, judge)
+        # By time alone: the other fields of the filter are the outer query's to check.
+        time = trace_conditions(TraceFilter(start=where.start, end=where.end))
+        for condition in time.parts():
+            judged.add(condition)
+        conditions.add(
+            "(environment, app, event_time, trace_id) IN "
+            f"(SELECT environment, app, event_time, trace_id FROM scores FINAL {judged})",
+            **judged.parameters,
+        )
+    return conditions
 
 
 def trace_conditions(where: TraceFilter) -> Where:

@@ -1,0 +1,127 @@
+"""`tracejudge export`: stored traces or scores into files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import click
+
+from tracejudge.datasets.write import write_line
+from tracejudge.scores import LIVE_RUN
+from tracejudge.store import ScoreFilter, Store, TraceFilter, Wanted
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import progress_bar, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+
+What = Literal["traces", "scores"]
+
+
+@click.command(
+    name="export",
+    epilog="""\b
+Examples:
+  tracejudge export --since 7d --out traces.jsonl        the form that `tracejudge ingest` reads
+  tracejudge export --outcome failed --app shop > failed.jsonl
+  tracejudge export scores --since 90d --format parquet --out scores/
+
+Rows come in the order of their event time and are written as they are read: memory does not grow with their number.
+Parquet goes into a folder, in files of at most 100 000 rows. What `tracejudge forget` deletes later stays in files.""",
+)
+@click.argument("what", type=click.Choice(["traces", "scores"]), default="traces")
+@config_option
+@json_option
+@click.option("--out", "target", type=click.Path(), default="-", help="File, or folder for parquet.  [default: stdout]")
+@click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
+@click.option("--since", type=Moment(), default=None, help="From when on, by event time.  [default: all]")
+@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: all]")
+@click.option("--environment", default=None, help="Only this environment.")
+@click.option("--app", default=None, help="Only this app.")
+@click.option("--version", default=None, help="Only this release of the app.")
+@click.option("--category", default=None, help="Only this category.")
+@click.option("--outcome", type=click.Choice(["passed", "failed", "invalid"]), default=None, help="By a verdict.")
+@click.option("--judge", default=None, help="Verdicts of this judge, by name or JudgeId.  [default: any]")
+@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
+def command(
+    what: What,
+    config: str,
+    as_json: bool,
+    target: str,
+    form: Literal["jsonl", "parquet"],
+    since: datetime | None,
+    until: datetime | None,
+    environment: str | None,
+    app: str | None,
+    version: str | None,
+    category: str | None,
+    outcome: Literal["passed", "failed", "invalid"] | None,
+    judge: str | None,
+    run_id: str,
+) -> None:
+    """Write stored traces or scores to JSONL or Parquet."""
+    if form == "parquet" and target == "-":
+        raise click.UsageError("parquet goes into a folder: give --out FOLDER")
+    if as_json and target == "-":
+        raise click.UsageError("--json tells what was written, on stdout: give --out FILE")
+    if what == "traces" and run_id != LIVE_RUN:
+        raise click.UsageError("--run is of scores: tracejudge export scores --run NAME")
+    slices = {"environment": environment, "app": app, "version": version, "category": category}
+    wanted = Wanted(where=TraceFilter(start=since, end=until, **slices), outcome=outcome, judge=judge)
+    chosen = ScoreFilter(start=since, end=until, **slices, outcome=outcome, judge=judge, run_id=run_id)
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        if form == "parquet":
+            written, unit = _parquet(store, what, wanted if what == "traces" else chosen, Path(target)), "files"
+        else:
+            with _output(target) as out:
+                written, unit = _jsonl(store, what, wanted, chosen, out), what
+    if as_json:
+        click.echo(to_json({"what": what, "written": written, "unit": unit, "out": target}))
+    else:
+        click.echo(f"{written} {unit} -> {'stdout' if target == '-' else target}", err=True)
+
+
+def _jsonl(store: Store, what: What, wanted: Wanted, chosen: ScoreFilter, out: BinaryIO) -> int:
+    written = 0
+    with progress_bar() as progress:
+        task = progress.add_task(f"exporting {what}", total=None)
+        if what == "traces":
+            for page in store.traces.stream(wanted.where, outcome=wanted.outcome, judge=wanted.judge):
+                for stored in page:
+                    write_line(out, stored.trace)
+                written += len(page)
+                progress.update(task, completed=written)
+        else:
+            for scores in store.scores.stream(chosen):
+                for score in scores:
+                    out.write(to_json(score).encode() + b"\n")
+                written += len(scores)
+                progress.update(task, completed=written)
+    return written
+
+
+def _parquet(store: Store, what: What, where: Wanted | ScoreFilter, folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.glob("*.parquet")):
+        raise click.UsageError(f"{folder} holds parquet files already: give an empty folder")
+    number = 0
+    for number, content in enumerate(store.exporter.parquet(what, where), start=1):
+        path = folder / f"{what}-{number:05d}.parquet"
+        temporary = path.with_suffix(".part")  # a file that is there is whole
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    return number
+
+
+@contextmanager
+def _output(target: str) -> Iterator[BinaryIO]:
+    if target == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with Path(target).open("wb") as out:
+        yield out

@@ -1,0 +1,89 @@
+"""`tracejudge find`: one answer among millions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import click
+
+from tracejudge.store import TraceFilter, Wanted, words_of
+from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, ident, instant, one_line, table, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+
+
+@click.command(
+    name="find",
+    epilog="""\b
+Examples:
+  tracejudge find --user 4711
+  tracejudge find refund deadline --since 7d
+  tracejudge find --contains "退款" --app shop --outcome failed
+
+WORDS are whole words of question or answer, all of them, in any order; they are found through an index. --contains
+looks for any piece of text by reading everything in the time that is asked for. Texts go after their retention.""",
+)
+@click.argument("words", nargs=-1)
+@config_option
+@json_option
+@click.option("--user", "user_id", default=None, help="Only this user, by the pseudonym that was logged.")
+@click.option("--session", "session_id", default=None, help="Only this session.")
+@click.option("--since", type=Moment(), default=None, help="From when on, by event time.  [default: all]")
+@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
+@click.option("--environment", default=None, help="Only this environment.")
+@click.option("--app", default=None, help="Only this app.")
+@click.option("--version", default=None, help="Only this release of the app.")
+@click.option("--category", default=None, help="Only this category.")
+@click.option("--contains", default=None, help="Only with this text in question or answer; slower than WORDS.")
+@click.option("--outcome", type=click.Choice(["passed", "failed", "invalid"]), default=None, help="By a live verdict.")
+@click.option("--judge", default=None, help="Verdicts of this judge, by name or JudgeId.  [default: any]")
+@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+def command(
+    words: tuple[str, ...],
+    config: str,
+    as_json: bool,
+    user_id: str | None,
+    session_id: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    environment: str | None,
+    app: str | None,
+    version: str | None,
+    category: str | None,
+    contains: str | None,
+    outcome: Literal["passed", "failed", "invalid"] | None,
+    judge: str | None,
+    limit: int,
+) -> None:
+    """Find answers by user, words, time, app and outcome, the newest first."""
+    where = TraceFilter(
+        start=since, end=until, environment=environment, app=app, version=version, category=category,
+        user_id=user_id, session_id=session_id, contains=contains,
+    )  # fmt: skip
+    known = words_of(" ".join(words))
+    if words and not known:
+        raise click.UsageError(f"{' '.join(words)!r} holds no word; use --contains for signs")
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        found = store.finder.find(Wanted(where=where, words=known, outcome=outcome, judge=judge), limit=limit)
+    if as_json:
+        click.echo(to_json(found))
+        return
+    out = console()
+    if not found:
+        out.print("no answer matches; words must match whole (try --contains), and texts go after their retention")
+        return
+    columns = [("served (UTC)", "left"), ("trace", "left"), ("app", "left"), ("user", "left"), ("question", "left")]
+    rows = [
+        [
+            instant(one.trace.event_time),
+            ident(one.trace.trace_id),
+            ident(one.trace.app),
+            one_line(one.trace.user_id or "–", limit=20),
+            "(past its retention)" if one.texts_expired else one_line(one.trace.query, limit=60),
+        ]
+        for one in found
+    ]
+    out.print(table(f"{len(found)} answers, the newest first", columns, rows))
+    out.print("next: tracejudge show TRACE_ID" + ("" if config == DEFAULT_CONFIG else f" -c {config}"))

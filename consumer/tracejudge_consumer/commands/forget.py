@@ -1,0 +1,80 @@
+"""`tracejudge forget`: a trace or a person taken out of the store for good."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Final
+
+import click
+
+from tracejudge.store.tombstones import Kind
+from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.rendering import console, ident, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+
+OUT_OF_REACH: Final = (
+    "the queue: its records go with its own retention; read again, they are passed over",
+    "files that were exported or backed up before, and what was ingested from files",
+    "alerts that were sent: they hold ids, not texts",
+    "the ids (no texts) of failing traces that a running alert loop names, until it is started again",
+    "dead letters that are no JSON and do not name the id",
+    "ClickHouse's old parts: they leave the disk about ten minutes after this",
+)
+
+
+@click.command(
+    name="forget",
+    epilog="""\b
+Examples:
+  tracejudge forget --trace-id 01890a5d-ac96-774b-bcce-b302099a8057 --yes
+  tracejudge forget --user-id 4711 --reason "request of 12 May" --yes
+
+A tombstone is written first and kept for good, as a hash: the same records delivered again are passed over, and the
+ledger counts them as forgotten. Deletes from traces, scores, ledger, labels, feedback, parts, cached verdicts, the
+evidence of alerts and dead letters. Whoever runs it needs the right to ALTER on a server.""",
+)
+@config_option
+@json_option
+@click.option("--trace-id", default=None, help="Forget this trace.")
+@click.option("--user-id", default=None, help="Forget every trace of this user, by the pseudonym that was logged.")
+@click.option("--environment", default=None, help="Only in this environment.  [default: all]")
+@click.option("--app", default=None, help="Only in this app.  [default: all]")
+@click.option("--reason", default="", help="Why, kept with the tombstone. Name nobody in it.")
+@click.option("--by", default="", help="Who decided it, kept with the tombstone.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def command(
+    config: str,
+    as_json: bool,
+    trace_id: str | None,
+    user_id: str | None,
+    environment: str | None,
+    app: str | None,
+    reason: str,
+    by: str,
+    yes: bool,
+) -> None:
+    """Delete a trace, or all of a user, and keep them out."""
+    if (trace_id is None) == (user_id is None):
+        raise click.UsageError("name one of --trace-id and --user-id")
+    kind: Kind = "trace" if trace_id is not None else "user"
+    value = trace_id if trace_id is not None else user_id or ""
+    if not value:
+        raise click.UsageError(f"--{kind}-id is empty: it would name nobody")
+    settings = load_settings(config, require_caps=False)
+    if not yes:
+        click.confirm(f"delete everything of {kind} {ident(value)} for good?", abort=True, err=True)
+    with connect_store(settings) as store:
+        done = store.forgetting.forget(
+            kind, value, at=datetime.now(timezone.utc), environment=environment, app=app, reason=reason, by=by
+        )
+    if as_json:
+        click.echo(to_json({"kind": kind, "traces": done.traces, "rows": done.rows, "out_of_reach": OUT_OF_REACH}))
+        return
+    out = console()
+    out.print(f"{done.traces} traces forgotten; {done.total} rows deleted")
+    for table, count in done.rows.items():
+        out.print(f"  {count:>8} {table}")
+    out.print("a tombstone keeps them out from now on. What this does not reach:")
+    for line in OUT_OF_REACH:
+        out.print(f"  - {line}")

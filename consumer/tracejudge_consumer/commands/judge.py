@@ -1,0 +1,92 @@
+"""`tracejudge judge`: one stored answer judged here and now, beside everything that counts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+import click
+
+from tracejudge.clock import SystemClock
+from tracejudge.errors import NotFound
+from tracejudge.judging import JudgeTask, Panel, PanelResult, RunCaps
+from tracejudge.judging.spec import JudgeSpec
+from tracejudge.scores import MANUAL_RUN
+from tracejudge.store import Store, StoredTrace
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.judge_choice import resolve_judges
+from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.rendering import console, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.views.trace import show_verdicts
+from tracejudge_consumer.wiring import connect_store
+
+_MAX_CALLS: Final = 50
+"""Of one trace: a judge that asks passage by passage, with its repeats."""
+
+
+@click.command(
+    name="judge",
+    epilog="""\b
+Examples:
+  tracejudge judge t-17 --judge faithfulness
+  tracejudge judge t-17 --judge lexical --judge new-judge.toml --json
+
+The verdict is kept in run `manual`: it enters no rate, no alert and no equation of the ledger. Judged again, the new
+verdict stands. Its calls count in the judge's budget.""",
+)
+@click.argument("trace_id")
+@config_option
+@json_option
+@click.option("--judge", "judges", multiple=True, required=True, help="NAME from the settings, or FILE.toml.")
+@click.option("--environment", default=None, help="Only in this environment.")
+@click.option("--app", default=None, help="Only in this app.")
+def command(
+    trace_id: str, config: str, as_json: bool, judges: tuple[str, ...], environment: str | None, app: str | None
+) -> int:
+    """Judge one stored answer by hand."""
+    specs = resolve_judges(config, judges)
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        found = store.traces.get(trace_id, environment=environment, app=app)
+        if not found:
+            raise NotFound(f"no trace {trace_id!r} in the store; `tracejudge find` looks for one")
+        if len(found) > 1:
+            places = ", ".join(f"{one.trace.app} / {one.trace.environment}" for one in found)
+            raise click.UsageError(f"trace {trace_id!r} is in {places}: name one by --app and --environment")
+        if found[0].texts_expired:
+            raise NotFound(f"the texts of trace {trace_id!r} are past their retention: there is nothing to judge")
+        result = asyncio.run(_judge(store, specs, found[0]))
+    if as_json:
+        click.echo(to_json({"scores": result.scores, "ledger": result.ledger, "gone": [str(e) for e in result.gone]}))
+    else:
+        show_verdicts(console(), list(result.scores), list(result.ledger), full=True)
+    return EXIT_UNAVAILABLE if result.gone else EXIT_DONE
+
+
+async def _judge(store: Store, specs: tuple[JudgeSpec, ...], stored: StoredTrace) -> PanelResult:
+    names = frozenset(spec.name for spec in specs)
+    task = JudgeTask(
+        trace=stored.trace,
+        judge_names=names,
+        inclusion_probability=dict.fromkeys(names, 1.0),
+        event_time=stored.trace.event_time,
+    )
+    panel = Panel(specs, clock=SystemClock(), spend=store.calls, caps=RunCaps(max_calls=_MAX_CALLS * len(specs)))
+    try:
+        result = await panel.evaluate([task], run_id=MANUAL_RUN)
+    finally:
+        await panel.close()
+    before = store.scores.of_trace(
+        stored.trace.trace_id, environment=stored.trace.environment, app=stored.trace.app
+    )
+    revisions = {score.judge_id: score.revision for score in before if score.run_id == MANUAL_RUN}
+    # The latest look stands: a later revision beats the verdict that was there.
+    scores = tuple(
+        replace(score, revision=revisions[score.judge_id] + 1) if score.judge_id in revisions else score
+        for score in result.scores
+    )
+    store.calls.insert(result.calls)
+    store.scores.insert(scores)
+    store.ledger.insert(result.ledger)
+    return replace(result, scores=scores)

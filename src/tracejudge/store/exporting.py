@@ -1,0 +1,77 @@
+"""Tables out of the store as Parquet: in files of a bounded number of rows, each made by the engine.
+
+In pieces, because a Parquet file ends with an index of all its rows: whoever writes one file of everything holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from tracejudge.store.connection import Connection
+from tracejudge.store.finding import Wanted
+from tracejudge.store.rows import ScoreFilter
+from tracejudge.store.score_rows import score_conditions
+from tracejudge.store.table import Where
+from tracejudge.store.traces import judged_conditions
+
+PIECE_ROWS: Final = 100_000
+
+_KEYS: Final = {
+    "traces": ("event_time", "trace_id", "environment", "app"),
+    "scores": ("event_time", "trace_id", "environment", "app", "judge_name", "judge_id", "run_id"),
+}
+
+
+class Exporter:
+    """Rows of `traces` or `scores`, each once, in the order of their event time."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def parquet(
+        self, table: Literal["traces", "scores"], where: Wanted | ScoreFilter, *, piece_rows: int = PIECE_ROWS
+    ) -> Iterator[bytes]:
+        """Whole Parquet files, one after the other; none where there is no row."""
+        conditions = (
+            judged_conditions(where.where, outcome=where.outcome, judge=where.judge)
+            if isinstance(where, Wanted)
+            else score_conditions(where)
+        )
+        columns = ", ".join(_KEYS[table])
+        after: tuple[object, ...] | None = None
+        while True:
+            page = _page(conditions, table, after)
+            order = f"ORDER BY {columns}"
+            ends = self._connection.query(
+                f"SELECT toString(event_time), {columns.partition(', ')[2]} FROM {table} FINAL {page} {order} "
+                f"LIMIT 1 OFFSET {piece_rows - 1}",
+                page.parameters,
+            )
+            content = self._connection.raw(
+                f"SELECT * EXCEPT (row_version) FROM {table} FINAL {page} {order} LIMIT {piece_rows}",
+                page.parameters,
+                form="Parquet",
+            )
+            if ends or self._any(table, page):
+                yield content
+            if not ends:
+                return
+            after = tuple(ends[0])
+
+    def _any(self, table: str, page: Where) -> bool:
+        return bool(self._connection.query(f"SELECT 1 FROM {table} FINAL {page} LIMIT 1", page.parameters))
+
+
+def _page(conditions: Where, table: str, after: tuple[object, ...] | None) -> Where:
+    page = Where().add("1")
+    for condition in conditions.parts():
+        page.add(condition)
+    page.parameters.update(conditions.parameters)
+    if after is not None:
+        names = _KEYS[table]
+        kinds = ("DateTime64(3, 'UTC')", *("String",) * (len(names) - 1))
+        bound = ", ".join(f"{{after_{name}:{kind}}}" for name, kind in zip(names, kinds, strict=True))
+        page.add(f"({', '.join(names)}) > ({bound})", **{f"after_{n}": v for n, v in zip(names, after, strict=True)})
+        page.add("event_time >= {after_event_time:DateTime64(3, 'UTC')}")
+    return page
