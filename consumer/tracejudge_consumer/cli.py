@@ -51,10 +51,12 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "up": ("Run", "Consumer and alert loop in one process."),
     "rates": ("Look", "Pass rates with intervals, per window and slice."),
     "worst": ("Look", "The worst answers, with passage and reason."),
+    "find": ("Look", "One answer among millions: by user, words, outcome."),
     "show": ("Look", "Everything known about one trace."),
     "tail": ("Look", "Follow scores as they are stored."),
     "ledger": ("Look", "Account for every trace, per judge."),
     "cost": ("Look", "What judging cost, per judge, app or day."),
+    "stats": ("Look", "How large the store is, and how fast it grows."),
     "alerts": ("Look", "Past alert events, and the state of every series."),
     "judges": ("Change", "List judges, show what they ask, try them, measure their noise."),
     "dead-letters": ("Change", "Records nobody could read: look, send again, give up."),
@@ -62,6 +64,10 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("Change", "Judge stored traces again, under another judge."),
     "release": ("Change", "Is a new release no worse than the old one?"),
     "compare": ("Change", "Compare two judges or runs on the same traces."),
+    "judge": ("Change", "Judge one stored answer by hand."),
+    "label": ("Change", "Say whether an answer is good, or walk a list."),
+    "export": ("Data", "Stored traces or scores into JSONL or Parquet."),
+    "forget": ("Data", "Delete a trace or a person, and keep them out."),
 }
 
 

@@ -26,6 +26,7 @@ from tracejudge.alerts.rule import AnyRule
 from tracejudge.errors import SettingsError
 from tracejudge.judging import Caps, JudgeSpec, check_caps
 from tracejudge.sampling import SamplingPolicy
+from tracejudge.store.retention import Retention
 from tracejudge_consumer.intake.mapping_settings import MappingSettings
 from tracejudge_sdk.errors import ConfigError
 from tracejudge_sdk.transports import parse_queue_url
@@ -157,6 +158,30 @@ class CacheSettings(_Section):
     size_bytes: Annotated[int, Field(ge=100_000)] = 64_000_000
 
 
+_Days = Annotated[int, Field(ge=1, le=36_500)]
+
+
+class RetentionSettings(_Section):
+    """How many days each kind of data is kept, counted from when it was stored; see `store.Retention`."""
+
+    texts_d: _Days = 30
+    dead_letters_d: _Days = 30
+    cache_d: _Days = 30
+    scores_d: _Days = 400
+    costs_d: _Days = 400
+    events_d: _Days = 400
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RetentionSettings:
+        if self.texts_d > self.scores_d:
+            raise ValueError(f"texts_d: {self.texts_d} is above scores_d, {self.scores_d}: a text goes with its trace")
+        return self
+
+    @property
+    def times(self) -> Retention:
+        return Retention(**self.model_dump())
+
+
 class MetricsSettings(_Section):
     """Where Prometheus finds the consumer's metrics; port 0 means not at all."""
 
@@ -191,6 +216,7 @@ class Settings(BaseSettings):
     notifiers: tuple[NotifierSettings, ...] = ()
     alert_loop: AlertLoopSettings = AlertLoopSettings()
     metrics: MetricsSettings = MetricsSettings()
+    retention: RetentionSettings = RetentionSettings()
     heartbeat: HeartbeatSettings = HeartbeatSettings()
     gateway: GatewaySettings = GatewaySettings()
 

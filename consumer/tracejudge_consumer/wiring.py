@@ -64,7 +64,7 @@ def connect_store(settings: Settings, *, create: bool = False, patience_s: float
     store = open_unchecked_store(settings, patience_s=patience_s)
     try:
         if settings.store.startswith("chdb:"):
-            store.migrate()
+            store.migrate(settings.retention.times)
         else:
             store.check_schema()
     except BaseException:  # Ctrl-C too: an owner that is not closed keeps the directory

@@ -17,6 +17,9 @@ JudgeId = NewType("JudgeId", str)
 LIVE_RUN: Final = "live"
 """The run of live traffic: the only one that enters rates, alerts and the ledger's equation."""
 
+MANUAL_RUN: Final = "manual"
+"""Verdicts asked for by hand, one at a time."""
+
 SHADOW_RUN: Final = "shadow"
 """The run of judges that watch live traffic on trial: no rate and no alert reads it."""
 
@@ -26,7 +29,7 @@ ANCHOR_RUN: Final = "anchor"
 MEASURING_RUNS: Final = frozenset({ANCHOR_RUN, "noise", "trial"})
 """What measures a judge: never answered from a cache, and in nobody's way."""
 
-RESERVED_RUNS: Final = frozenset({LIVE_RUN, "feedback", "manual", SHADOW_RUN, ANCHOR_RUN, "noise", "trial"})
+RESERVED_RUNS: Final = frozenset({LIVE_RUN, "feedback", MANUAL_RUN, SHADOW_RUN, ANCHOR_RUN, "noise", "trial"})
 
 
 class TraceKey(NamedTuple):

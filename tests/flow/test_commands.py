@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import pytest
 
 from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_USAGE, run
+from tests.support.workplace import Workplace
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_USAGE
 
 DATA = Path(__file__).parents[1] / "data"
 KEY_ENV = "TEST_JUDGE_KEY"
@@ -24,30 +24,6 @@ KEY_ENV = "TEST_JUDGE_KEY"
 def judge() -> Iterator[JudgeServer]:
     with JudgeServer(verdict_by_regex("ibmcloud|IBM", found="YES", otherwise="NO"), api_key="k") as server:
         yield server
-
-
-@dataclass
-class Workplace:
-    """A folder with settings, and how to call commands in it."""
-
-    folder: Path
-    capsys: pytest.CaptureFixture[str]
-    settings: str
-
-    def __call__(self, *args: str, expect: int = EXIT_DONE) -> str:
-        """Runs a command and gives what it printed. Fails when the status is another than `expect`."""
-        self.capsys.readouterr()
-        status = run([*args])
-        shown = self.capsys.readouterr()
-        assert status == expect, shown.out + shown.err
-        return shown.out + shown.err
-
-    def json(self, *args: str, expect: int = EXIT_DONE) -> Any:
-        self.capsys.readouterr()
-        status = run([*args, "--json"])
-        shown = self.capsys.readouterr()
-        assert status == expect, shown.out + shown.err
-        return json.loads(shown.out)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.test_commands import Workplace
 from tests.support.judge_reply import JudgeRequest, Reply, Script
 from tests.support.judge_script import always
 from tests.support.judge_server import JudgeServer
+from tests.support.workplace import Workplace
 from tracejudge.judging.known_cases import known_cases
 from tracejudge.store import StoredTrace
 from tracejudge.testing import make_trace

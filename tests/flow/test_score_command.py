@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.flow.test_commands import Workplace
 from tests.support.engines import Engine
 from tests.support.judge_script import always
 from tests.support.judge_server import JudgeServer
+from tests.support.workplace import Workplace
 from tracejudge.errors import SettingsError
 from tracejudge.judging.query_engine import AHEAD, answers, load_engine
 from tracejudge.testing import ManualClock, make_trace

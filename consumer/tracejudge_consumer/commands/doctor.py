@@ -150,7 +150,7 @@ def _check_store(settings: Settings) -> Iterator[Check]:
         yield Check(subject="store", status="ok", detail=f"{shown}: ClickHouse {store.version()}")
         try:
             if settings.store.startswith("chdb:"):
-                store.migrate()
+                store.migrate(settings.retention.times)
             store.check_schema()
         except TraceJudgeError as error:
             yield Check(subject="store schema", status="FAIL", detail=str(error), fix="tracejudge migrate")

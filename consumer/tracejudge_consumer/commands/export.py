@@ -70,9 +70,12 @@ def command(
         raise click.UsageError("--json tells what was written, on stdout: give --out FILE")
     if what == "traces" and run_id != LIVE_RUN:
         raise click.UsageError("--run is of scores: tracejudge export scores --run NAME")
-    slices = {"environment": environment, "app": app, "version": version, "category": category}
-    wanted = Wanted(where=TraceFilter(start=since, end=until, **slices), outcome=outcome, judge=judge)
-    chosen = ScoreFilter(start=since, end=until, **slices, outcome=outcome, judge=judge, run_id=run_id)
+    where = TraceFilter(start=since, end=until, environment=environment, app=app, version=version, category=category)
+    wanted = Wanted(where=where, outcome=outcome, judge=judge)
+    chosen = ScoreFilter(
+        start=since, end=until, environment=environment, app=app, version=version, category=category,
+        outcome=outcome, judge=judge, run_id=run_id,
+    )  # fmt: skip
     with connect_store(load_settings(config, require_caps=False)) as store:
         if form == "parquet":
             written, unit = _parquet(store, what, wanted if what == "traces" else chosen, Path(target)), "files"

@@ -77,9 +77,7 @@ async def _judge(store: Store, specs: tuple[JudgeSpec, ...], stored: StoredTrace
         result = await panel.evaluate([task], run_id=MANUAL_RUN)
     finally:
         await panel.close()
-    before = store.scores.of_trace(
-        stored.trace.trace_id, environment=stored.trace.environment, app=stored.trace.app
-    )
+    before = store.scores.of_trace(stored.trace.trace_id, environment=stored.trace.environment, app=stored.trace.app)
     revisions = {score.judge_id: score.revision for score in before if score.run_id == MANUAL_RUN}
     # The latest look stands: a later revision beats the verdict that was there.
     scores = tuple(

@@ -39,7 +39,7 @@ by: the other two are chosen for being odd. Labels show in show, worst and compa
 @click.argument("trace_id", required=False)
 @config_option
 @json_option
-@click.option("--criterion", required=True, help="By what: faithfulness, relevance ... (a judge says what it measures).")
+@click.option("--criterion", required=True, help="By what: faithfulness ... (a judge says what it measures).")
 @click.option("--yes/--no", "value", default=None, help="Does the answer meet it?")
 @click.option("--note", default="", help="Why.")
 @click.option("--by", "source", default=None, help="Who says so.  [default: the user of this terminal]")

@@ -19,13 +19,13 @@ Examples:
 @config_option
 @click.option("--print", "print_ddl", is_flag=True, help="Print the statements and change nothing.")
 def command(config: str, print_ddl: bool) -> None:
-    """Create or upgrade the store's tables."""
+    """Create or upgrade the store's tables, and set how long each kind of data is kept ([retention])."""
     settings = load_settings(config, require_caps=False)
     with open_unchecked_store(settings) as store:
         if print_ddl:
             click.echo(store.ddl())
             return
-        applied = store.migrate()
+        applied = store.migrate(settings.retention.times)
     for name in applied:
         click.echo(f"applied {name}")
     click.echo(f"{without_password(settings.store)} is up to date")

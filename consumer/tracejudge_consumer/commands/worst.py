@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import click
 from rich.console import Console
 from rich.text import Text
 
-from tracejudge.scores import LIVE_RUN, Score
+from tracejudge.scores import LIVE_RUN, Label, Score, TraceKey
 from tracejudge.store import ScoreFilter, Store
 from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option, slice_options
 from tracejudge_consumer.rendering import console, ident, instant, one_line, to_json
@@ -60,14 +60,18 @@ def command(
     )
     with connect_store(load_settings(config)) as store:
         found = with_traces(store, store.scores.worst(where, limit=limit))
+        labels = {
+            score.key: store.labels.of_trace(score.trace_id, environment=score.environment, app=score.app)
+            for score, _ in found
+        }
     if as_json:
-        click.echo(to_json([{"score": score, "trace": trace} for score, trace in found]))
+        click.echo(to_json([{"score": score, "trace": trace, "labels": labels[score.key]} for score, trace in found]))
         return
     out = console()
     if not found:
         out.print("no failed scores in this slice; `tracejudge rates` says how many were judged at all")
         return
-    show_worst(out, found)
+    show_worst(out, found, labels)
     out.print("next: tracejudge show TRACE_ID" + ("" if config == DEFAULT_CONFIG else f" -c {config}"))
 
 
@@ -80,8 +84,12 @@ def with_traces(store: Store, scores: Sequence[Score]) -> list[tuple[Score, Trac
     return found
 
 
-def show_worst(out: Console, found: Sequence[tuple[Score, Trace | None]]) -> None:
-    """Prints each with question, answer, best passage and the judge's reason."""
+def show_worst(
+    out: Console,
+    found: Sequence[tuple[Score, Trace | None]],
+    labels: Mapping[TraceKey, Sequence[Label]] | None = None,
+) -> None:
+    """Prints each with question, answer, best passage, the judge's reason, and what people said."""
     for number, (score, trace) in enumerate(found, start=1):
         heuristic = " (heuristic)" if "heuristic" in score.flags else ""
         value = "–" if score.score is None else f"{score.score:.2f}"
@@ -95,3 +103,6 @@ def show_worst(out: Console, found: Sequence[tuple[Score, Trace | None]]) -> Non
             texts = [node.text for node in trace.source_nodes if node.text]
             out.print(f"   passage   {one_line(texts[0], limit=200) if texts else '–'}")
         out.print(f"   reason    {one_line(score.feedback or score.reason, limit=200)}")
+        for label in (labels or {}).get(score.key, ()):
+            said = f"{ident(label.criterion)} = {label.value:g}  ({one_line(label.source)}) {one_line(label.note)}"
+            out.print(f"   label     {said.rstrip()}")

@@ -127,7 +127,8 @@ class Traces(Table[StoredTrace]):
     ) -> Iterator[list[StoredTrace]]:
         """The traces in (event time, trace id, environment, app) order, `batch` at a time, in constant memory.
 
-        `outcome` and `judge` (a name or JudgeId): only those with such a live verdict. Pages by key, so it goes on after a reconnect and sees each trace once.
+        `outcome` and `judge` (a name or JudgeId): only those with such a live verdict. Pages by key, so it goes on
+        after a reconnect and sees each trace once.
         """
         after: StoredTrace | None = None
         while True:

@@ -1,0 +1,198 @@
+"""One answer, as a person goes after it: find, show, judge, label; and out with it again: export, forget, stats."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.judge_script import verdict_by_regex
+from tests.support.judge_server import JudgeServer
+from tests.support.workplace import Workplace
+from tracejudge.store import open_store
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE
+
+DAY = ("--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z")
+
+SETTINGS = """\
+queue = "sqlite:///queue.db"
+store = "{store}"
+
+[[judges]]
+name = "lexical"
+kind = "lexical"
+
+[[judges]]
+name = "faithfulness"
+kind = "faithfulness"
+base_url = "{judge}"
+model = "judge"
+api_key_env = "TEST_JUDGE_KEY"
+max_calls_per_h = 10000
+
+[sampling.judges]
+faithfulness = 0.0
+
+[retention]
+texts_d = 60
+"""
+
+
+def line(number: int, **fields: Any) -> str:
+    value = {
+        "trace_id": f"t-{number}", "app": "shop", "event_time": f"2026-01-01T12:00:{number:02d}Z",
+        "query": f"How long may I return item {number}?", "response": f"Item {number} may be returned for 30 days.",
+        "source_nodes": [{"node_id": "n", "text": "Items may be returned for 30 days.", "score": 0.9}],
+        "user_id": f"u{number % 4}", **fields,
+    }  # fmt: skip
+    return json.dumps(value, ensure_ascii=False)
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with JudgeServer(verdict_by_regex("return", found="YES", otherwise="NO"), api_key="k") as server:
+        yield server
+
+
+@pytest.fixture
+def at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], store_url: str,
+    judge: JudgeServer,
+) -> Workplace:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TEST_JUDGE_KEY", "k")
+    (tmp_path / "tracejudge.toml").write_text(SETTINGS.format(store=store_url, judge=judge.base_url), encoding="utf-8")
+    lines = [line(number) for number in range(20)]
+    lines[7] = line(7, response="Penguins live in the south, 退款政策 as well.")
+    (tmp_path / "traces.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    workplace = Workplace(tmp_path, capsys, "")
+    workplace("ingest", "traces.jsonl")
+    workplace("consume", "--until-idle")
+    return workplace
+
+
+def ids(found: list[dict[str, Any]]) -> list[str]:
+    return [one["trace"]["trace_id"] for one in found]
+
+
+def test_from_a_users_complaint_to_a_label(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ids(at.json("find", "--user", "u3")) == ["t-19", "t-15", "t-11", "t-7", "t-3"]
+    assert ids(at.json("find", "PENGUINS", "south")) == ["t-7"]
+    assert ids(at.json("find", "--contains", "退款")) == ["t-7"]
+    assert ids(at.json("find", "item", "5", "--until", "2026-01-01T12:00:06Z")) == ["t-5"]
+    assert ids(at.json("find", "--outcome", "failed")) == ["t-7"]
+    assert ids(at.json("find", "--app", "other")) == []
+    assert "no answer matches" in at("find", "unicorn")
+    at("find", "!!!", expect=EXIT_USAGE)
+
+    before = at.json("rates", *DAY, "--step", "all")["lines"]
+    (verdict,) = at.json("judge", "t-7", "--judge", "faithfulness")["scores"]
+    assert (verdict["run_id"], verdict["revision"]) == ("manual", 0)
+    (again,) = at.json("judge", "t-7", "--judge", "faithfulness")["scores"]
+    assert again["revision"] == 1
+    shown = at.json("show", "t-7")
+    assert [score["run_id"] for score in shown["scores"] if score["judge_name"] == "faithfulness"] == ["manual"]
+    assert at.json("rates", *DAY, "--step", "all")["lines"] == before, "a manual verdict enters no rate"
+    at("judge", "never seen", "--judge", "lexical", expect=EXIT_FAILED)
+
+    at("label", "t-7", "--criterion", "faithfulness", "--no", "--note", "no word of returns", "--by", "anna")
+    assert "label faithfulness = 0  (anna): no word of returns" in at("show", "t-7")
+    assert "label     faithfulness = 0  (anna) no word of returns" in at("worst", "--since", "3650d")
+    at("label", "t-7", "--criterion", "faithfulness", expect=EXIT_USAGE)
+    at("label", "never seen", "--criterion", "faithfulness", "--yes", expect=EXIT_FAILED)
+
+
+def test_a_queue_is_walked_in_the_terminal(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(text) + "\n"))
+
+    walk = ("label", "--criterion", "faithfulness", "--by", "ben", "--since", "3650d", "--queue")
+    answers("n")
+    (given,) = at.json(*walk, "worst")
+    assert (given["trace_id"], given["value"], given["source"]) == ("t-7", 0.0, "ben")
+    assert at.json(*walk, "worst") == [], "what one has labelled does not come again"
+    answers("ysynq")
+    first = at.json(*walk, "random")
+    assert [one["value"] for one in first] == [1.0, 1.0, 0.0]
+    answers("q")
+    assert at.json(*walk, "random") == []
+    assert len({one["trace_id"] for one in first} | {"t-7"}) == 4
+
+
+def test_traces_leave_as_lines_that_come_in_again_and_as_parquet(at: Workplace) -> None:
+    told = at.json("export", "--out", "out.jsonl")
+    assert (told["written"], told["unit"]) == (20, "traces")
+    lines = (at.folder / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(one)["trace_id"] for one in lines] == [f"t-{number}" for number in range(20)]
+    (report,) = at.json("ingest", "out.jsonl")
+    assert (report["sent"], report["dead_letters"]) == (20, 0)
+    failed = at("export", "--outcome", "failed")
+    assert json.loads(failed.splitlines()[0])["trace_id"] == "t-7"
+    at.json("export", "scores", "--out", "scores.jsonl", "--outcome", "passed")
+    scores = [json.loads(one) for one in (at.folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(scores) == 19
+    assert {score["outcome"] for score in scores} == {"passed"}
+    assert at.json("export", "--format", "parquet", "--out", "folder", "--app", "shop")["written"] == 1
+    (file,) = (at.folder / "folder").iterdir()
+    content = file.read_bytes()
+    assert content[:4] == content[-4:] == b"PAR1"
+    at("export", "--format", "parquet", "--out", "folder", expect=EXIT_USAGE)
+    at("export", "--format", "parquet", expect=EXIT_USAGE)
+
+
+def test_stats_tell_sizes_and_days(at: Workplace) -> None:
+    told = at.json("stats")
+    sizes = {one["name"]: one for one in told["tables"]}
+    assert sizes["traces"]["rows"] == 20
+    assert list(told["rows_by_day"].values())[-1]["scores"] == 20
+    assert told["bytes_per_day"] is None
+    assert "growth: not known before the first whole day" in at("stats")
+
+
+def test_after_a_replay_of_the_queue_from_its_beginning_nobody_who_was_forgotten_has_come_back(
+    at: Workplace, store_url: str
+) -> None:
+    at("label", "t-3", "--criterion", "faithfulness", "--yes")
+    told = at.json("forget", "--user-id", "u3", "--reason", "asked for it", "--yes")
+    assert told["traces"] == 5
+    assert any("queue" in one for one in told["out_of_reach"])
+    ledger = at.json("ledger", "--since", "3650d")["lines"]
+
+    with sqlite3.connect(at.folder / "queue.db") as queue:  # every consumer group has read nothing
+        queue.execute("DELETE FROM reader_groups")
+    report = at.json("consume", "--until-idle")
+    assert report["ledger"]["forgotten"] == 10, "five traces, two judges"
+    with open_store(store_url) as store:
+        columns = store.query(
+            "SELECT table, name FROM system.columns WHERE database = currentDatabase() AND type LIKE '%String%'"
+        )
+        for text in ("t-3", "u3", "Penguins"):
+            for table, name in columns:
+                where = f"has(splitByRegexp('[^0-9A-Za-z_-]+', toString(`{name}`)), {{text:String}})"
+                found = store.query(f"SELECT count() FROM `{table}` WHERE {where}", {"text": text})
+                assert found == [(0,)], (text, table, name)
+    assert ids(at.json("find", "--user", "u3")) == []
+    at("show", "t-7", expect=EXIT_FAILED)
+    after = at.json("ledger", "--since", "3650d")["lines"]
+    assert [(one["judge_name"], one["traces"], one["unaccounted"]) for one in after] == [
+        (one["judge_name"], one["traces"], one["unaccounted"]) for one in ledger
+    ]
+    assert {one["judge_name"]: one["decisions"]["forgotten"] for one in after} == {"faithfulness": 5, "lexical": 5}
+    at("forget", "--yes", expect=EXIT_USAGE)
+
+
+def test_migrate_sets_how_long_things_are_kept(at: Workplace, store_url: str) -> None:
+    with open_store(store_url) as store:
+        (created,) = store.query(
+            "SELECT create_table_query FROM system.tables WHERE name = 'traces' AND database = currentDatabase()"
+        )
+    assert "`query` String CODEC(ZSTD(3)) TTL toDateTime(stored_at) + toIntervalDay(60)" in created[0]
+    settings = (at.folder / "tracejudge.toml").read_text(encoding="utf-8").replace("texts_d = 60", "texts_d = 30")
+    (at.folder / "tracejudge.toml").write_text(settings, encoding="utf-8")
+    assert "traces.query: 60 -> 30 days" in at("migrate")
+    assert "30 days" not in at("migrate")
