@@ -148,3 +148,35 @@ def test_the_commands_record_who_did_what(world: World, config: str, capsys: pyt
     assert [(one["verb"], one["by"]) for one in told] == [("accept", "ann"), ("silence", "ann"), ("mark", "ann")]
     assert told[0]["note"] == "agreed"
     assert len(read_actions(world.store)) == 3
+
+
+def test_rules_are_tried_on_made_up_traffic_on_history_and_explained(
+    world: World, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = tmp_path / "trials.toml"
+    trials.write_text(
+        '[[tests]]\nname = "a fall"\nstretches = [{ hours = 30, rate = 0.95 }, { hours = 4, rate = 0.4 }]\n'
+        'expect = [{ rule = "quality", kind = "firing", after_h = 30, before_h = 32 }]\n'
+    )
+    assert run(["alerts", "test", str(trials), "--config", config]) == EXIT_DONE
+    trials.write_text(trials.read_text().replace("before_h = 32", "before_h = 30.1"))
+    assert run(["alerts", "test", str(trials), "--config", config]) == EXIT_FAILED
+    assert "came at hour 30." in capsys.readouterr().out
+    trials.write_text('[[tests]]\nname = "x"\nstretches = [{ hours = 30, rate = 95 }]\n')
+    assert run(["alerts", "test", str(trials), "--config", config]) == EXIT_USAGE
+    assert "tests[0].stretches[0].rate" in capsys.readouterr().err
+
+    world.store.scores.insert(world.rows((400, True), (60, False), (230, True)))
+    assert run(["alerts", "backtest", "--since", "1d", "--json", "--config", config]) == EXIT_DONE
+    found = json.loads(capsys.readouterr().out)["backtest"]
+    assert [event["kind"] for event in found["events"]] == ["firing", "resolved"]
+    assert found["rows"] == 690
+    assert run(["alerts", "backtest", "--since", "1d", "--config", config]) == EXIT_DONE
+    assert "690 scores folded" in capsys.readouterr().out
+
+    world.loop(settle_s=0.0).tick()
+    assert run(["alerts", "explain", "--json", "--config", config]) == EXIT_DONE
+    (told,) = json.loads(capsys.readouterr().out)["series"]
+    assert told["per_hour"] == pytest.approx(690 / 24)
+    assert told["within_hour"] > told["within_day"] > 0
+    assert run(["alerts", "explain", "--config", config]) == EXIT_DONE

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge_consumer.commands.alert_trials import explain, try_history, try_rules
 from tracejudge_consumer.commands.alert_verbs import accept, actions, dismiss, mark, silence
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, interval, percent, table, to_json
@@ -72,7 +73,7 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
         out.print(f"no events since {instant(since)} UTC")
 
 
-for _verb in (accept, dismiss, silence, mark, actions):
+for _verb in (accept, dismiss, silence, mark, actions, try_rules, try_history, explain):
     command.add_command(_verb)
 
 

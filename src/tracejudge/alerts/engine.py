@@ -36,6 +36,7 @@ class SeriesStatus:
     state: SeriesState
     boundary: float | None  # None while a baseline is being learned
     baseline: float | None  # the learned rate; None for a rule with a minimum, and before anything is learned
+    phi: float  # overdispersion found by a learned baseline; 1: none
     smallest_drop: float | None  # below the boundary, that a learned baseline can tell from chance by now
     evidence: float  # M / A: fires at 1, pending above 0.1; stands still while firing
     alarm_hours: float  # A: the promised mean hours between false alarms of this series
@@ -283,6 +284,7 @@ class Engine:
             state=state,
             boundary=series.boundary,
             baseline=series.baseline.m if series.baseline is not None and series.baseline.known else None,
+            phi=series.baseline.phi if series.baseline is not None else 1.0,
             smallest_drop=series.baseline.smallest_drop if series.baseline is not None else None,
             evidence=evidence,
             alarm_hours=alarm_hours,

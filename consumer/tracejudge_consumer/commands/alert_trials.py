@@ -1,0 +1,210 @@
+"""`tracejudge alerts test|backtest|explain`: what rules would say, would have said, and are about to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+from pydantic import ValidationError
+
+from tracejudge.alerts import SeriesStatus
+from tracejudge.alerts.backtest import Backtest, backtest
+from tracejudge.alerts.delay import smallest_drop
+from tracejudge.alerts.trial import TrialFile, TrialResult, run_trial
+from tracejudge.errors import SettingsError
+from tracejudge.scores import Score
+from tracejudge.store import Cursor, RateQuery, Store
+from tracejudge_consumer.alert_actions import read_actions
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
+from tracejudge_consumer.settings import faults_of, load_settings, read_toml
+from tracejudge_consumer.wiring import connect_store, stored_series
+
+
+@click.command(
+    name="test",
+    epilog="""\b
+Example file:
+  [[tests]]
+  name = "a real fall is told within a day, and its end"
+  judge = "lexical"
+  stretches = [{ hours = 120, rate = 0.95 }, { hours = 24, rate = 0.80 }, { hours = 72, rate = 0.95 }]
+  expect = [
+    { rule = "lexical-drift", kind = "firing", after_h = 120, before_h = 144 },
+    { rule = "lexical-drift", kind = "resolved" },
+  ]
+  [[tests]]
+  name = "noise stays silent"
+  stretches = [{ hours = 720, rate = 0.95, per_hour = 20 }]
+
+The rules are those of the settings, or the file's own [[rules]]. Exit status 1 when a test fails.""",
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@config_option
+@json_option
+def try_rules(file: str, config: str, as_json: bool) -> int:
+    """Try the rules on made-up traffic, with the events one expects."""
+    try:
+        trials = TrialFile.model_validate(read_toml(Path(file)))
+    except ValidationError as error:
+        raise SettingsError([f"{file}: {fault}" for fault in faults_of(error)]) from error
+    rules = trials.rules or load_settings(config, require_caps=False).rules
+    if not rules:
+        raise SettingsError([f"{file}: has no [[rules]], and neither has {config}: there is nothing to try"])
+    results = [run_trial(trial, rules) for trial in trials.tests]
+    if as_json:
+        click.echo(to_json({"tests": results}))
+    else:
+        for result in results:
+            _tell(result)
+    return EXIT_FAILED if any(result.faults for result in results) else EXIT_DONE
+
+
+def _tell(result: TrialResult) -> None:
+    click.echo(f"{'FAIL' if result.faults else 'ok  '} {ident(result.name)}")
+    for fault in result.faults:
+        click.echo(f"     {ident(fault)}")
+
+
+@click.command(
+    name="backtest",
+    epilog="""\b
+Example:
+  tracejudge alerts backtest --since 30d
+Mark what was really wrong with `tracejudge alerts mark`: alerts outside of marked time count as false. Rules that learn
+a baseline are quiet at the beginning of the time chosen.""",
+)
+@config_option
+@json_option
+@click.option("--since", type=Moment(), default="30d", show_default=True, help="Scores judged from then on.")
+def try_history(config: str, as_json: bool, since: datetime) -> None:
+    """What the rules of the settings would have said about the scores that are stored."""
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
+        found = backtest(settings.rules, _scores(store, since), incidents=read_actions(store))
+    if as_json:
+        click.echo(to_json({"since": since, "backtest": found}))
+    else:
+        _show(found)
+
+
+def _scores(store: Store, since: datetime) -> Iterator[Score]:
+    cursor, until = Cursor(since, ""), store.now()
+    while page := store.scores.since(cursor, until=until, limit=5000):
+        yield from page
+        cursor = Cursor(page[-1].judged_at, page[-1].trace_id)
+
+
+def _show(found: Backtest) -> None:
+    out = console()
+    out.print(f"{found.rows} scores folded")
+    for event in found.events:
+        out.print(f"{instant(event.at)}  {event.kind:<8} {ident(event.series.rule)}: {ident(event.summary)}")
+    rows = [
+        [
+            ident(place.app),
+            ident(place.environment),
+            f"{place.days:.1f}",
+            str(place.alerts),
+            str(place.false_alarms),
+            f"{place.expected_false_alarms:.2f}",
+        ]
+        for place in found.places
+    ]
+    columns = [("app", "left"), ("environment", "left"), ("days", "right"), ("alerts", "right")]
+    columns += [("outside incidents", "right"), ("false ones promised at most", "right")]
+    out.print(table("Alerts", columns, rows))
+    for incident in found.incidents:
+        mark = incident.incident
+        told = "not told" if incident.delay_s is None else f"told after {_span(incident.delay_s)}"
+        out.print(f"incident of {instant(mark.start)} ({ident(mark.note) or 'no note'}): {told}")
+
+
+@click.command(
+    name="explain",
+    epilog="""\b
+Example:
+  tracejudge alerts explain
+"1 h" and "1 d" are the smallest falls that would be told within an hour and a day on average, at the judged volume of
+the last day: nobody can see less with so few traces.""",
+)
+@config_option
+@json_option
+def explain(config: str, as_json: bool) -> None:
+    """How near each series is to firing, and what it could see."""
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
+        series = stored_series(settings, store)
+        volumes = {status.key: _per_hour(store, status) for status in series}
+    found = [
+        {"series": status, "per_hour": volumes[status.key], **_visible(status, volumes[status.key])}
+        for status in series
+    ]
+    if as_json:
+        click.echo(to_json({"series": found}))
+        return
+    rows = []
+    for status, seen in zip(series, found, strict=True):
+        rows.append(
+            [
+                ident(status.key.rule),
+                ident(status.key.app),
+                ident(status.key.judge_id) + (" (heuristic)" if status.heuristic else ""),
+                status.state.replace("_", " "),
+                percent(status.baseline),
+                percent(status.boundary),
+                f"{100 * status.evidence:.2g} %",
+                f"{volumes[status.key]:.0f}",
+                _points(seen["within_hour"]),
+                _points(seen["within_day"]),
+            ]
+        )
+    columns = [("rule", "left"), ("app", "left"), ("JudgeId", "left"), ("state", "left"), ("baseline", "right")]
+    columns += [("boundary", "right"), ("evidence of what fires", "right"), ("judged/h", "right")]
+    console().print(table("Series", [*columns, ("1 h", "right"), ("1 d", "right")], rows))
+
+
+def _per_hour(store: Store, status: SeriesStatus) -> float:
+    """Settled verdicts of the series an hour, over the last day."""
+    now, key = store.now(), status.key
+    query = RateQuery(
+        start=now - timedelta(days=1), end=now, environment=key.environment, app=key.app, judge=key.judge_id,
+        group_by=tuple(field for field, _ in key.group if field in ("version", "category")),
+    )  # fmt: skip
+    wanted = dict(key.group)
+    rows = [
+        row
+        for row in store.scores.buckets(query)
+        if all(wanted[field] == value for field, value in row.group.items())
+        and wanted.get("stratum", row.stratum) == row.stratum
+    ]
+    return sum(row.bucket.n for row in rows) / 24.0
+
+
+def _visible(status: SeriesStatus, per_hour: float) -> dict[str, float | None]:
+    if status.boundary is None or per_hour == 0.0:
+        return {"within_hour": None, "within_day": None}
+    level = status.baseline if status.baseline is not None else status.boundary
+    hour, day = (
+        smallest_drop(
+            status.boundary,
+            level=level,
+            within_h=hours,
+            per_hour=per_hour,
+            alarm_hours=status.alarm_hours,
+            phi=status.phi,
+        )
+        for hours in (1.0, 24.0)
+    )
+    return {"within_hour": hour, "within_day": day}
+
+
+def _points(drop: object) -> str:
+    return f"{100 * drop:.1f} points" if isinstance(drop, float) else "–"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,129 @@
+"""What rules would have said about scores that are stored already, held against what people know of that time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Final
+
+from tracejudge.alerts.actions import Action
+from tracejudge.alerts.engine import Engine, SeriesStatus
+from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.rule import Rule
+from tracejudge.scores import Score
+
+_PAGE: Final = 5000
+_QUALITY: Final = ("firing", "resolved", "escalated")
+OPEN_INCIDENT: Final = timedelta(days=7)
+"""How long one waits for an alert of an incident whose end nobody gave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentFound:
+    """A marked incident, and the alert that told of it: None when none did."""
+
+    incident: Action
+    alert: AlertEvent | None
+    delay_s: float | None  # from the marked start to the alert; 0 when it was firing already
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceFound:
+    """One application of an environment: the promise is made for all of its quality series together."""
+
+    environment: str
+    app: str
+    days: float  # of event time between its first and its last row
+    alerts: int
+    false_alarms: int  # alerts outside of every marked incident
+    expected_false_alarms: float  # at most, if the promise holds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backtest:
+    """All of it, in order of time and of name."""
+
+    rows: int
+    events: tuple[AlertEvent, ...]
+    places: tuple[PlaceFound, ...]
+    incidents: tuple[IncidentFound, ...]
+    series: tuple[SeriesStatus, ...]
+
+
+def backtest(rules: Sequence[Rule], scores: Iterable[Score], *, incidents: Sequence[Action] = ()) -> Backtest:
+    """Folds live rows, in the order in which they were judged, as the alert loop would have; memory is that of the
+    engine and the events.
+
+    Baselines are learned from the first row on: rules that need one are quiet at the beginning. Nothing is known here
+    of accepted or dismissed alerts.
+    """
+    engine = Engine(rules)
+    events: list[AlertEvent] = []
+    spans: dict[tuple[str, str], tuple[datetime, datetime]] = {}
+    rows, stream = 0, iter(scores)
+    while page := list(islice(stream, _PAGE)):
+        rows += len(page)
+        for score in page:
+            place = (score.environment, score.app)
+            first, last = spans.get(place, (score.event_time, score.event_time))
+            spans[place] = (min(first, score.event_time), max(last, score.event_time))
+        events += (event for event in engine.fold(page) if event.kind in _QUALITY)
+    marks = [action for action in incidents if action.verb == "mark"]
+    return Backtest(
+        rows=rows,
+        events=tuple(events),
+        places=tuple(_place(place, span, events, marks, rules) for place, span in sorted(spans.items())),
+        incidents=tuple(_incident(mark, events) for mark in sorted(marks, key=lambda mark: mark.start)),
+        series=tuple(engine.status()),
+    )
+
+
+def _place(
+    place: tuple[str, str],
+    span: tuple[datetime, datetime],
+    events: list[AlertEvent],
+    marks: list[Action],
+    rules: Sequence[Rule],
+) -> PlaceFound:
+    environment, app = place
+    fired = [e for e in events if e.kind == "firing" and (e.series.environment, e.series.app) == place]
+    watching = [rule for rule in rules if rule.environment == environment and rule.app in (None, app)]
+    days = (span[1] - span[0]) / timedelta(days=1)
+    # The parts of the budget sum to one; rules that promise differently have each their part of their own promise.
+    per_day = sum(24.0 / rule.hours_between_false_alarms for rule in watching) / max(1, len(watching))
+    return PlaceFound(
+        environment=environment,
+        app=app,
+        days=days,
+        alerts=len(fired),
+        false_alarms=sum(not any(_within(mark, event) for mark in marks) for event in fired),
+        expected_false_alarms=days * per_day,
+    )
+
+
+def _within(mark: Action, event: AlertEvent) -> bool:
+    return mark.matches(event.series) and mark.start <= event.at < _end(mark)
+
+
+def _end(mark: Action) -> datetime:
+    return mark.end if mark.end is not None else mark.start + OPEN_INCIDENT
+
+
+def _incident(mark: Action, events: list[AlertEvent]) -> IncidentFound:
+    open_alerts: dict[object, AlertEvent] = {}
+    for event in events:
+        if not mark.matches(event.series):
+            continue
+        if event.at >= mark.start:
+            break
+        if event.kind == "firing":
+            open_alerts[event.series] = event
+        elif event.kind == "resolved":
+            open_alerts.pop(event.series, None)
+    if open_alerts:
+        return IncidentFound(incident=mark, alert=next(iter(open_alerts.values())), delay_s=0.0)
+    found = next((event for event in events if event.kind == "firing" and _within(mark, event)), None)
+    delay = None if found is None else (found.at - mark.start).total_seconds()
+    return IncidentFound(incident=mark, alert=found, delay_s=delay)

@@ -1,0 +1,126 @@
+"""Back-tests and trials say what the engine would have said, and hold it against what people know."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.support.verdicts import minute, verdicts
+from tracejudge.alerts import Action, Engine, MinimumRule
+from tracejudge.alerts.backtest import backtest
+from tracejudge.alerts.trial import Trial, TrialFile, run_trial
+
+RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
+RATES = [0.95] * 1500 + [0.4] * 200 + [0.95] * 1500
+
+
+def mark(start: datetime, end: datetime | None, **matchers: str) -> Action:
+    return Action(action_id="m", verb="mark", matchers=matchers, start=start, end=end, at=start)
+
+
+def test_it_says_what_the_engine_says() -> None:
+    stream = verdicts(RATES, seed=1)
+    found = backtest([RULE], iter(stream))
+    assert found.events == tuple(Engine([RULE]).fold(stream))
+    assert [event.kind for event in found.events] == ["firing", "resolved"]
+    assert found.rows == len(stream)
+
+
+def test_an_alert_within_a_marked_incident_is_no_false_one_and_has_a_delay() -> None:
+    stream = verdicts(RATES, seed=1)
+    found = backtest([RULE], stream, incidents=[mark(minute(1500), minute(1700), app="shop")])
+    (place,), (incident,) = found.places, found.incidents
+    assert (place.alerts, place.false_alarms) == (1, 0)
+    assert place.days == pytest.approx(3199 / 1440)
+    assert place.expected_false_alarms == pytest.approx(3199 / 1440 / 30)
+    assert incident.alert == found.events[0]
+    assert incident.delay_s is not None
+    assert 0 < incident.delay_s < 3600
+
+
+@pytest.mark.parametrize("incident", [mark(minute(100), minute(200)), mark(minute(1500), minute(1700), app="bank")])
+def test_one_elsewhere_is_missed_and_the_alert_counts_as_false(incident: Action) -> None:
+    found = backtest([RULE], verdicts(RATES, seed=1), incidents=[incident])
+    assert found.places[0].false_alarms == 1
+    assert (found.incidents[0].alert, found.incidents[0].delay_s) == (None, None)
+
+
+def test_an_incident_that_begins_while_the_alert_is_open_is_told_already() -> None:
+    found = backtest([RULE], verdicts(RATES, seed=1), incidents=[mark(minute(1600), None)])
+    assert found.incidents[0].delay_s == 0.0
+    assert found.incidents[0].alert == found.events[0]
+
+
+def test_the_promise_is_shared_by_the_rules_of_a_place() -> None:
+    other = MinimumRule(name="weekly", judge="lexical", minimum=0.7, false_alarms="1 per 10d")
+    found = backtest([RULE, other], verdicts([0.95] * 1441, seed=2))
+    assert found.places[0].expected_false_alarms == pytest.approx((1 / 30 + 1 / 10) / 2)
+
+
+def test_nothing_stored_gives_nothing() -> None:
+    found = backtest([RULE], [])
+    assert (found.rows, found.events, found.places, found.incidents) == (0, (), (), ())
+
+
+def trial(**fields: Any) -> Trial:
+    return Trial.model_validate({"name": "t", **fields})
+
+
+FALL = [{"hours": 30, "rate": 0.95}, {"hours": 6, "rate": 0.5}, {"hours": 40, "rate": 0.95}]
+
+
+def test_a_trial_with_its_events_passes() -> None:
+    expect = [
+        {"rule": "quality", "kind": "firing", "after_h": 30, "before_h": 32},
+        {"rule": "quality", "kind": "resolved", "after_h": 36},
+    ]
+    result = run_trial(trial(stretches=FALL, expect=expect), (RULE,))
+    assert result.faults == ()
+    assert result.hours[0] == pytest.approx(30.5, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("expect", "fault"),
+    [
+        ([], "and nothing was expected"),
+        ([{"rule": "other", "kind": "firing"}, {"rule": "quality", "kind": "resolved"}], "expected, firing of quality"),
+        (
+            [{"rule": "quality", "kind": "firing", "after_h": 33}, {"rule": "quality", "kind": "resolved"}],
+            "after hour 33",
+        ),
+        ([{"rule": "quality", "kind": "firing"}] * 3, "did not come"),
+    ],
+)
+def test_a_trial_with_other_events_says_what_came(expect: list[dict[str, Any]], fault: str) -> None:
+    faults = run_trial(trial(stretches=FALL, expect=expect), (RULE,)).faults
+    assert any(fault in line for line in faults), faults
+
+
+def test_a_judge_that_fails_is_no_fall() -> None:
+    stretches = [{"hours": 30, "rate": 0.95}, {"hours": 20, "rate": 0.95, "invalid": 0.9}]
+    assert run_trial(trial(stretches=stretches), (RULE,)).faults == ()
+
+
+def test_a_trial_is_the_same_each_time_and_differs_by_seed() -> None:
+    one, again = (run_trial(trial(stretches=FALL), (RULE,)) for _ in range(2))
+    assert one == again
+    assert run_trial(trial(stretches=FALL, seed=2), (RULE,)).hours != one.hours
+
+
+def test_a_stream_without_end_is_refused() -> None:
+    endless = trial(stretches=[{"hours": 8000, "rate": 0.9, "per_hour": 1000}])
+    with pytest.raises(ValueError, match="limit is 2000000"):
+        run_trial(endless, (RULE,))
+
+
+def test_a_file_without_tests_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        TrialFile.model_validate({"tests": []})
+
+
+def test_time_is_that_of_the_stream() -> None:
+    result = run_trial(trial(stretches=FALL), (RULE,))
+    assert result.events[0].at - result.events[1].at == timedelta(hours=result.hours[0] - result.hours[1])
