@@ -291,7 +291,10 @@ def test_without_the_key_nothing_is_taken(start: Start, queue: ScriptedTransport
     assert gateway.request("GET", "/metrics", headers={"Authorization": f"Bearer {KEY}"}).status == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:80", "127.0.0.1.nip.io", ""])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example.com", "evil.example.com:80", "127.0.0.1.nip.io", "localhost.example.com", "", "[::1", "127.1"],
+)
 def test_a_name_that_is_not_ours_is_refused_on_loopback(start: Start, queue: ScriptedTransport, host: str) -> None:
     gateway = start()
     assert error(gateway.post(record(1), Host=host)) == (403, "wrong_host")
@@ -299,7 +302,7 @@ def test_a_name_that_is_not_ours_is_refused_on_loopback(start: Start, queue: Scr
     assert not queue.records
 
 
-@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:4380", "Ingest.Example.com:443"])
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:4380", "10.1.2.3:4380", "Ingest.Example.com:443"])
 def test_our_own_names_are_taken(start: Start, host: str) -> None:
     assert start(hosts=["ingest.example.com"]).post(record(1), Host=host).status == 200
 

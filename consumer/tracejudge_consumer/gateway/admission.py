@@ -71,14 +71,15 @@ class Admission:
         if self._any_name:
             return
         name = _host_name(headers.get("Host", ""))
-        if name in self._names or (name and is_loopback(name)):
+        # An address cannot be made to lead elsewhere as a name can, and probes ask by it.
+        if name in self._names or name == "localhost" or _is_address(name):
             return
         raise Refusal(
             403,
             reason="wrong_host",
             field="Host",
             value=repr(name[:80]),
-            limit="127.0.0.1, localhost, [::1] and the names of gateway.hosts",
+            limit="an IP address, localhost, and the names of gateway.hosts",
             remedy="add the name to gateway.hosts",
         )
 
@@ -115,8 +116,17 @@ class Admission:
             )
 
 
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 def _host_name(host: str) -> str:
     host = host.strip().lower()
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, bracket, _ = host[1:].partition("]")
+        return name if bracket else ""
     return host.rpartition(":")[0] if ":" in host else host
