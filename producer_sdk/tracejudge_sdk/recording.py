@@ -7,6 +7,7 @@ by context variables: tasks and `asyncio.to_thread` see the trace they were star
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
@@ -39,6 +40,7 @@ class TraceRecording:
             _started=time.perf_counter(),
             _token=None,
             _finished=False,
+            _pid=os.getpid(),
         )
 
     @property
@@ -84,8 +86,8 @@ class TraceRecording:
     def finish(self, error: BaseException | None = None, **fields: Any) -> None:
         """Logs the trace with `fields` where they are not set yet; only the first call of several does anything."""
         state = self.__dict__
-        if state["_finished"]:
-            return
+        if state["_finished"] or state["_pid"] != os.getpid():
+            return  # in a forked child it is a copy: the answer is still its parent's
         state["_finished"] = True
         state["_around"] = None  # traces that were opened inside each other one after the other must not hang together
         logged: dict[str, Any] = dict(self._fields)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 
@@ -67,3 +68,14 @@ def test_what_the_block_says_itself_counts(client: TraceClient, transport: Memor
         raise ValueError("x")
     trace = _only(client, transport)
     assert (trace.trace_id, trace.status, trace.error, trace.latency_ms) == ("mine", "incomplete", "own words", 5.0)
+
+
+def test_a_forked_child_does_not_log_what_its_parent_began(client: TraceClient, transport: MemoryTransport) -> None:
+    t = client.trace(query="q")
+    child = os.fork()
+    if child == 0:
+        t.finish()
+        os._exit(client.stats().logged)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    t.finish(response="r")
+    assert _only(client, transport).response == "r"
