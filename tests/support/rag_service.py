@@ -50,10 +50,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         return
     # Here and not at exit: after its own shutdown uvicorn raises SIGTERM once more, which ends a worker on the spot.
     await asyncio.to_thread(_client.close, _client.settings.exit_timeout_s)
-    counts = {
-        name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(_client.stats()).items()
-    }
-    (Path(os.environ["WORKER_FOLDER"]) / f"{os.getpid()}.json").write_text(json.dumps(counts))
+    (Path(os.environ["WORKER_FOLDER"]) / f"{os.getpid()}.json").write_text(json.dumps(_counts(_client)))
+
+
+def _counts(client: TraceClient) -> dict[str, Any]:
+    stats = vars(client.stats())
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in stats.items()}
 
 
 _llm = ScriptedLLM(_script)
@@ -70,6 +72,13 @@ def _tags(request: Request) -> dict[str, Any]:
 @app.exception_handler(ConnectionError)
 async def _model_is_gone(request: Request, error: ConnectionError) -> JSONResponse:
     return JSONResponse({"error": str(error)}, status_code=503, headers={WORKER_HEADER: str(os.getpid())})
+
+
+@app.get("/counts")
+async def counts() -> JSONResponse:
+    """What the client of the worker that happens to answer has counted so far."""
+    assert _client is not None
+    return JSONResponse(_counts(_client), headers={WORKER_HEADER: str(os.getpid())})
 
 
 @app.get("/ask")

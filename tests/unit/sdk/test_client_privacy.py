@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tracejudge_sdk import ConfigError, Feedback, TraceClient, TransportRejected
+from tracejudge_sdk import ConfigError, Feedback, TraceClient, TransportRejected, TransportUnavailable
 from tracejudge_sdk.config import settings_from_env
 from tracejudge_sdk.testing import MemoryTransport, records_of, traces_of
 
@@ -84,6 +84,21 @@ def _logged(folder: Path, **settings: Any) -> tuple[TraceClient, bytes]:
     kept += b"".join(path.read_bytes() for path in folder.iterdir())
     assert client.stats().sent == 3
     return client, kept
+
+
+def test_nothing_of_it_waits_in_the_spool(tmp_path: Path) -> None:
+    transport = MemoryTransport()
+    transport.error = TransportUnavailable("down")
+    found = {}
+    for name, settings in {"raw": {}, "redacted": {"redact": ["personal_data"]}}.items():
+        folder = tmp_path / name
+        client = TraceClient(app="shop", transport=transport, spool=folder, **settings)
+        client.log(**EVERYWHERE)
+        client.close(0.5)
+        assert client.stats().spooled == 1
+        found[name] = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert SECRET.encode() in found["raw"]
+    assert b"jane" not in found["redacted"]
 
 
 def test_a_failing_hook_is_counted_and_the_rest_of_the_trace_arrives() -> None:
