@@ -19,9 +19,10 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import harmless, one_line, to_json
 from tracejudge_consumer.settings import Settings, load_settings, without_password
-from tracejudge_consumer.wiring import open_unchecked_store, queue_options
+from tracejudge_consumer.wiring import build_resolver, open_unchecked_store, queue_options
 from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
-from tracejudge_sdk.transports import KafkaQueue, SqliteQueue, parse_queue_url
+from tracejudge_sdk.transports import HttpQueue, KafkaQueue, SqliteQueue, parse_queue_url
+from tracejudge_sdk.transports.urls import HTTP_PATH
 
 _MAX_SKEW_S: Final = 5.0
 _LOW_DISK_BYTES: Final = 2_000_000_000
@@ -81,6 +82,7 @@ def run_checks(config: str) -> Iterator[Check]:
     yield from _check_store(settings)
     for spec in settings.judges:
         yield from _check_judge(spec)
+    yield from _check_edges(settings)
     for notifier in settings.notifiers:
         if notifier.secret_env and not os.environ.get(notifier.secret_env):
             yield Check(
@@ -93,6 +95,12 @@ def run_checks(config: str) -> Iterator[Check]:
 
 def _check_queue(settings: Settings) -> Iterator[Check]:
     queue = parse_queue_url(settings.queue)
+    if isinstance(queue, HttpQueue):
+        from tracejudge_consumer.gateway.check import answering
+
+        ready = queue.path.removesuffix(HTTP_PATH) + "/ready"
+        found = answering(queue.host, queue.port, secure=queue.secure, path=ready, subject="queue")
+        yield Check(subject=found.subject, status="ok" if found.passed else "FAIL", detail=found.detail, fix=found.fix)
     if isinstance(queue, SqliteQueue):
         yield from _check_sqlite(Path(queue.path))
     elif isinstance(queue, KafkaQueue):
@@ -103,6 +111,30 @@ def _check_queue(settings: Settings) -> Iterator[Check]:
             queue, options, group=settings.consumer.group, record_bytes=DEFAULT_MAX_RECORD_BYTES
         ):
             yield Check(subject=subject, status="ok" if passed else "FAIL", detail=detail, fix="" if passed else fix)
+
+
+def _check_edges(settings: Settings) -> Iterator[Check]:
+    """What stands around the queue: the gateway, the function that knows texts, the switches."""
+    if settings.gateway.port:
+        from tracejudge_consumer.gateway.check import check_gateway
+
+        for found in check_gateway(settings.gateway, environ=os.environ):
+            # That it does not run on this machine is no fault where it runs on another.
+            failed: Literal["FAIL", "note"] = "note" if found.subject == "gateway answers" else "FAIL"
+            status = "ok" if found.passed else failed
+            yield Check(subject=found.subject, status=status, detail=found.detail, fix=found.fix)
+    if settings.intake.resolve_nodes is not None:
+        try:
+            build_resolver(settings)
+        except SettingsError as error:
+            fix = "install it where the consumer runs"
+            yield Check(subject="intake", status="FAIL", detail=error.faults[0], fix=fix)
+        else:
+            yield Check(subject="intake", status="ok", detail=f"{settings.intake.resolve_nodes} can be loaded")
+    switches = [name for name in ("consumer", "alert_loop") if getattr(settings.heartbeat, name) is not None]
+    if switches:
+        detail = f"{' and '.join(switches)}: set, and not tried: one must be earned"
+        yield Check(subject="heartbeat", status="ok", detail=detail)
 
 
 def _check_sqlite(path: Path) -> Iterator[Check]:

@@ -1,0 +1,70 @@
+"""`tracejudge doctor` on what stands around the queue: gateway, hook, switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.running_gateway import RunningGateway, free_port
+from tests.support.scripted_transport import ScriptedTransport
+from tracejudge_consumer.commands.doctor import Check, run_checks
+from tracejudge_consumer.stages.store_calls import RetryPolicy
+
+
+@pytest.fixture
+def gateway() -> Iterator[tuple[RunningGateway, ScriptedTransport]]:
+    queue = ScriptedTransport()
+    with RunningGateway(lambda: queue, retry=RetryPolicy(first_s=0.01, longest_s=0.02)) as running:
+        running.wait_ready()
+        yield running, queue
+
+
+def checks(folder: Path, store_url: str, text: str, queue: str = "sqlite:///queue.db") -> dict[str, Check]:
+    path = folder / "tracejudge.toml"
+    path.write_text(f'queue = "{queue}"\nstore = "{store_url}"\n{text}')
+    return {check.subject: check for check in run_checks(str(path))}
+
+
+def test_a_gateway_that_runs_and_one_that_does_not(
+    tmp_path: Path, store_url: str, gateway: tuple[RunningGateway, ScriptedTransport]
+) -> None:
+    found = checks(tmp_path, store_url, f"[gateway]\nport = {gateway[0].port}\n")
+    assert (found["gateway"].status, found["gateway answers"].status) == ("ok", "ok")
+    found = checks(tmp_path, store_url, f"[gateway]\nport = {free_port()}\n")
+    assert found["gateway answers"].status == "note"
+    assert "tracejudge gateway" in found["gateway answers"].fix
+
+
+def test_a_gateway_that_others_reach_without_a_key_is_a_fault_with_its_fix(
+    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRACEJUDGE_INGEST_KEY", raising=False)
+    found = checks(tmp_path, store_url, '[gateway]\nhost = "0.0.0.0"\nport = 4380\n')
+    assert found["gateway"].status == "FAIL"
+    assert "openssl rand" in found["gateway"].fix
+
+
+def test_a_queue_behind_a_gateway_is_asked_there(
+    tmp_path: Path, store_url: str, gateway: tuple[RunningGateway, ScriptedTransport]
+) -> None:
+    running, queue = gateway
+    assert checks(tmp_path, store_url, "", queue=running.url)["queue"].status == "ok"
+    queue.down = True
+    running.post(b'{"schema_version":1,"kind":"feedback","feedback_id":"f","trace_id":"t","app":"a","value":1,'
+                 b'"event_time":"2026-01-01T00:00:00Z"}')  # fmt: skip
+    found = checks(tmp_path, store_url, "", queue=running.url)["queue"]
+    assert found.status == "FAIL"
+    assert "scripted to be down" in found.detail
+    queue.down = False
+
+
+def test_the_hook_is_loaded_and_the_switches_are_not_tried(tmp_path: Path, store_url: str) -> None:
+    switch = '[heartbeat]\nconsumer = "https://hc.invalid/SECRET"\n'
+    found = checks(tmp_path, store_url, switch + '[intake]\nresolve_nodes = "tests.support.passage_texts:texts"\n')
+    assert found["intake"].status == "ok"
+    assert "must be earned" in found["heartbeat"].detail
+    assert "SECRET" not in str(found)
+    found = checks(tmp_path, store_url, '[intake]\nresolve_nodes = "nowhere:texts"\n')
+    assert found["intake"].status == "FAIL"
