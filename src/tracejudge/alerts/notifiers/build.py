@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
+from tracejudge.alerts.notifiers.routed import RoutedNotifier
 from tracejudge.alerts.notifiers.settings import NotifierSettings
 from tracejudge.alerts.notifiers.terminal import TerminalNotifier
 from tracejudge.alerts.notify import Notifier
@@ -13,21 +15,60 @@ from tracejudge.errors import SettingsError
 
 def build_notifier(channel: NotifierSettings, *, environ: Mapping[str, str], clock: Clock | None = None) -> Notifier:
     """One channel, with its secret taken from `environ`. Raises SettingsError."""
-    if channel.type == "terminal":
-        return TerminalNotifier(name=channel.channel)
-    from tracejudge.alerts.notifiers.webhook import WebhookNotifier  # http and TLS: only for those who use them
-
     secret = environ.get(channel.secret_env) if channel.secret_env is not None else None
     if channel.secret_env is not None and not secret:
         raise SettingsError([f"secret_env: the environment variable {channel.secret_env!r} is not set; export it"])
-    return WebhookNotifier(
-        url=channel.url or "",
-        secret=secret.encode() if secret else None,
+    built = _built(channel, secret, clock)
+    return built if {"page", "ticket"} <= set(channel.severities) else RoutedNotifier(built, channel.severities)
+
+
+def _built(channel: NotifierSettings, secret: str | None, clock: Clock | None) -> Notifier:
+    if channel.type == "terminal":
+        return TerminalNotifier(name=channel.channel)
+    if channel.type == "email":
+        from tracejudge.alerts.notifiers.email import EmailNotifier
+
+        return EmailNotifier(
+            host=channel.host or "",
+            port=channel.port,
+            sender=channel.sender or "",
+            recipients=channel.recipients,
+            user=channel.user,
+            password=secret,
+            tls=channel.tls,
+            name=channel.channel,
+            allow_private=channel.allow_private,
+            timeout_s=channel.timeout_s,
+        )
+    # http and TLS: only for those who use them.
+    from tracejudge.alerts.notifiers import formats
+    from tracejudge.alerts.notifiers.http import HttpNotifier
+    from tracejudge.alerts.notifiers.webhook import WebhookNotifier
+
+    if channel.type == "webhook":
+        return WebhookNotifier(
+            url=channel.url or "",
+            secret=secret.encode() if secret else None,
+            name=channel.channel,
+            allow_private=channel.allow_private,
+            timeout_s=channel.timeout_s,
+            clock=clock,
+        )
+    post = partial(
+        HttpNotifier,
         name=channel.channel,
         allow_private=channel.allow_private,
         timeout_s=channel.timeout_s,
         clock=clock,
     )
+    if channel.type == "slack":
+        return post(url=secret or "", encode=formats.slack_body)
+    if channel.type == "pagerduty":
+        encode = partial(formats.pagerduty_body, routing_key=secret or "")
+        return post(url=channel.url or formats.PAGERDUTY_URL, encode=encode)
+    bearer = {"Authorization": f"Bearer {secret}"} if secret else {}
+    url = (channel.url or "").rstrip("/") + "/api/v2/alerts"
+    return post(url=url, encode=formats.alertmanager_body, headers=lambda _event, _body: bearer)
 
 
 def build_notifiers(

@@ -14,27 +14,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import http.client
-import json
 from collections.abc import Mapping
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, resolve
-from tracejudge.alerts.notifiers.exchange import exchange, parse_url
-from tracejudge.alerts.notify import NotDelivered
+from tracejudge.alerts.notifiers.address import Resolve, resolve
+from tracejudge.alerts.notifiers.http import HttpNotifier
 from tracejudge.alerts.wire import event_to_json
 from tracejudge.clock import Clock, SystemClock
 
 USER_AGENT = "tracejudge-webhook/1"
 
 
-class WebhookNotifier:
-    """POSTs each event once; trying again is the caller's part.
-
-    `secret` None sends unsigned. `timeout_s` bounds the whole exchange; the system's resolver, which cannot be cut off,
-    takes its time out of it. Raises SettingsError when the URL cannot be used. Its messages name the host, never the
-    path or query, which often are the secret themselves.
-    """
+class WebhookNotifier(HttpNotifier):
+    """POSTs each event once. `secret` None sends unsigned. Everything else is as of `HttpNotifier`."""
 
     def __init__(
         self,
@@ -47,53 +39,28 @@ class WebhookNotifier:
         clock: Clock | None = None,
         resolver: Resolve = resolve,
     ) -> None:
-        self._name = name
-        self._url = parse_url(url)
-        self._secret = secret
-        self._allow_private = allow_private
-        self._timeout_s = timeout_s
-        self._clock = clock or SystemClock()
-        self._resolver = resolver
+        chosen = clock or SystemClock()
 
-    @property
-    def name(self) -> str:
-        return self._name
+        def headers(event: AlertEvent, body: bytes) -> Mapping[str, str]:
+            timestamp = str(int(chosen.now().timestamp()))
+            told = {
+                "User-Agent": USER_AGENT,
+                "X-Tracejudge-Event-Id": event.event_id,
+                "X-Tracejudge-Timestamp": timestamp,
+            }
+            if secret is not None:
+                told["X-Tracejudge-Signature"] = sign(body, secret=secret, timestamp=timestamp)
+            return told
 
-    def notify(self, event: AlertEvent) -> None:
-        body = json.dumps(event_to_json(event), separators=(",", ":"), allow_nan=False).encode()
-        timestamp = str(int(self._clock.now().timestamp()))
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": USER_AGENT,
-            "X-Tracejudge-Event-Id": event.event_id,
-            "X-Tracejudge-Timestamp": timestamp,
-        }
-        if self._secret is not None:
-            headers["X-Tracejudge-Signature"] = sign(body, secret=self._secret, timestamp=timestamp)
-        host = self._url.hostname or ""
-        try:
-            status = self._post(body, headers)
-        except AddressRefused as error:
-            raise NotDelivered(f"{self._name}: {error}") from error
-        except (OSError, http.client.HTTPException) as error:
-            raise NotDelivered(f"{self._name}: {host!r} did not answer: {type(error).__name__}: {error}") from error
-        if 300 <= status < 400:
-            raise NotDelivered(
-                f"{self._name}: {host!r} answered {status}, a redirect, which is not followed; set url to its target"
-            )
-        if not 200 <= status < 300:
-            raise NotDelivered(f"{self._name}: {host!r} answered {status}; look at the receiver's log")
-
-    def _post(self, body: bytes, headers: Mapping[str, str]) -> int:
-        return exchange(
-            "POST",
-            self._url,
-            body=body,
+        super().__init__(
+            url=url,
+            name=name,
+            encode=event_to_json,
             headers=headers,
-            allow_private=self._allow_private,
-            timeout_s=self._timeout_s,
-            clock=self._clock,
-            resolver=self._resolver,
+            allow_private=allow_private,
+            timeout_s=timeout_s,
+            clock=chosen,
+            resolver=resolver,
         )
 
 

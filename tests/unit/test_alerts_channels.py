@@ -1,0 +1,201 @@
+"""Other people's systems: what each is sent for an alert and its end, over real HTTP and SMTP on loopback."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from email import message_from_string
+from email.message import Message
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, Envelope, Session
+from pydantic import ValidationError
+
+from tests.unit.test_alerts_notifiers import EVENT, Receiver
+from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, NotifierSettings, build_notifiers
+from tracejudge.alerts.notifiers.formats import alertmanager_body, incident_key, pagerduty_body, slack_body
+from tracejudge.errors import SettingsError
+
+RESOLVED = replace(EVENT, event_id="77", kind="resolved", evidence={"fired_event_id": EVENT.event_id})
+NO_DATA = replace(EVENT, event_id="88", kind="no_data", severity="ticket")
+DATA_BACK = replace(EVENT, event_id="99", kind="data_back", severity="ticket")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    yield server
+    server.close()
+
+
+def channel(environ: dict[str, str] | None = None, **fields: Any) -> Notifier:
+    (built,) = build_notifiers([NotifierSettings.model_validate(fields)], environ=environ or {})
+    return built
+
+
+def sent(receiver: Receiver) -> list[Any]:
+    return [json.loads(body) for _, _, body in receiver.requests]
+
+
+def test_slack_gets_a_line_that_can_be_no_link_and_no_mention(receiver: Receiver) -> None:
+    slack = channel({"HOOK": receiver.url + "/T0/SECRET"}, type="slack", secret_env="HOOK", allow_private=True)
+    slack.notify(replace(EVENT, summary="<!channel> <https://evil.example|shop> & co\nfell"))
+    ((path, _, _),) = receiver.requests
+    assert path.endswith("/T0/SECRET")
+    (body,) = sent(receiver)
+    assert "<" not in body["text"]
+    assert body["text"].startswith("*&lt;!channel&gt; &lt;https://evil.example|shop&gt; &amp; co?fell*\n")
+    assert EVENT.event_id in body["text"]
+
+
+def test_slack_never_says_its_url_which_is_its_secret(receiver: Receiver) -> None:
+    receiver.status = 403
+    slack = channel({"HOOK": receiver.url + "/T0/SECRET"}, type="slack", secret_env="HOOK", allow_private=True)
+    with pytest.raises(NotDelivered) as caught:
+        slack.notify(EVENT)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_pagerduty_opens_and_closes_one_incident(receiver: Receiver) -> None:
+    pager = channel(
+        {"KEY": "r0ut1ng"}, type="pagerduty", secret_env="KEY", url=receiver.url + "/v2/enqueue", allow_private=True
+    )
+    pager.notify(EVENT)
+    pager.notify(RESOLVED)
+    opened, closed = sent(receiver)
+    assert (opened["event_action"], closed["event_action"]) == ("trigger", "resolve")
+    assert opened["dedup_key"] == closed["dedup_key"]
+    assert opened["routing_key"] == "r0ut1ng"
+    assert opened["payload"]["severity"] == "critical"
+    assert opened["payload"]["custom_details"]["event_id"] == EVENT.event_id
+    assert "payload" not in closed
+
+
+@pytest.mark.parametrize(("opens", "closes"), [(EVENT, RESOLVED), (NO_DATA, DATA_BACK)])
+def test_an_alert_and_its_end_have_one_key_and_other_troubles_another(opens: AlertEvent, closes: AlertEvent) -> None:
+    assert incident_key(opens) == incident_key(closes)
+    keys = {incident_key(event) for event in (EVENT, NO_DATA, replace(NO_DATA, kind="evaluator_unhealthy"))}
+    assert len(keys) == 3
+    assert pagerduty_body(NO_DATA, routing_key="k") != pagerduty_body(DATA_BACK, routing_key="k")
+
+
+def test_alertmanager_knows_an_alert_by_its_labels(receiver: Receiver) -> None:
+    manager = channel({"T": "t0k"}, type="alertmanager", url=receiver.url + "/", secret_env="T", allow_private=True)
+    manager.notify(EVENT)
+    manager.notify(RESOLVED)
+    ((path, headers, _), _) = receiver.requests
+    assert path.endswith("/api/v2/alerts")
+    assert headers["Authorization"] == "Bearer t0k"
+    (opened,), (closed,) = sent(receiver)
+    assert opened["labels"] == closed["labels"]
+    assert opened["labels"]["alertname"] == "tracejudge_firing"
+    assert opened["labels"]["slice_category"] == "returns"
+    assert "endsAt" not in opened
+    assert closed["endsAt"].startswith("2026-01-01T14:05:00")
+
+
+def test_an_empty_name_is_no_label() -> None:
+    (alert,) = alertmanager_body(replace(EVENT, series=replace(EVENT.series, group=(("category", ""),))))
+    assert isinstance(alert, dict)
+    assert "slice_category" not in alert["labels"]
+
+
+def test_a_channel_hears_of_its_severities_only(receiver: Receiver) -> None:
+    pager = channel(type="webhook", url=receiver.url, severities=["page"], allow_private=True)
+    pager.notify(replace(EVENT, severity="ticket"))
+    pager.notify(EVENT)
+    assert [body["severity"] for body in sent(receiver)] == ["page"]
+    assert pager.name == "webhook"
+
+
+class Mailbox:
+    """Keeps what an SMTP server is given; refuses everything when told to."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[list[str], str]] = []
+        self.answer = "250 OK"
+
+    async def handle_DATA(  # noqa: N802 - the name that aiosmtpd calls
+        self, server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        content = envelope.content
+        assert isinstance(content, bytes)
+        self.messages.append((list(envelope.rcpt_tos), content.decode()))
+        return self.answer
+
+
+@pytest.fixture
+def mailbox() -> Iterator[tuple[Mailbox, int]]:
+    box = Mailbox()
+    with socket.socket() as probe:  # the controller connects to its own port, so it must be named
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    controller = Controller(box, hostname="127.0.0.1", port=port)
+    controller.start()
+    yield box, port
+    controller.stop()
+
+
+MAIL: dict[str, Any] = {
+    "type": "email",
+    "host": "127.0.0.1",
+    "sender": "alerts@example.org",
+    "recipients": ["a@example.org"],
+}
+
+
+def test_mail_has_the_summary_in_one_line_and_the_evidence_below(mailbox: tuple[Mailbox, int]) -> None:
+    box, port = mailbox
+    mail = channel(**MAIL, port=port, allow_private=True)
+    mail.notify(replace(EVENT, summary="shop fell\r\nBcc: everybody@example.org"))
+    mail.notify(RESOLVED)
+    (recipients, text), (_, other) = box.messages
+    assert recipients == ["a@example.org"]
+    message, end = message_from_string(text), message_from_string(other)
+    assert isinstance(message, Message)
+    assert message["Subject"] == "[tracejudge] firing: shop fell??Bcc: everybody@example.org"
+    assert message["Bcc"] is None
+    assert message["References"] == end["References"]
+    assert message["Message-ID"] != end["Message-ID"]
+    assert '"boundary": 0.8' in text
+
+
+def test_a_mail_server_that_refuses_or_is_not_there_is_not_delivered(mailbox: tuple[Mailbox, int]) -> None:
+    box, port = mailbox
+    box.answer = "550 no"
+    with pytest.raises(NotDelivered, match="did not take it"):
+        channel(**MAIL, port=port, allow_private=True).notify(EVENT)
+    with pytest.raises(NotDelivered, match="allow_private"):
+        channel(**MAIL, port=port).notify(EVENT)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"type": "slack"}, "secret_env: a channel of type slack needs one"),
+        ({"type": "pagerduty", "url": "https://x.example"}, "secret_env"),
+        ({"type": "alertmanager"}, "url: a channel of type alertmanager needs one"),
+        ({"type": "email", "host": "mail.example"}, "sender"),
+        ({"type": "slack", "secret_env": "X", "host": "mail.example"}, "has no host; remove"),
+        ({"type": "terminal", "severities": []}, "severities: is empty"),
+    ],
+)
+def test_what_a_channel_needs_or_cannot_use_is_a_fault(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        NotifierSettings.model_validate(fields)
+
+
+def test_a_slack_url_that_is_none_is_told_without_showing_it() -> None:
+    with pytest.raises(SettingsError) as caught:
+        channel({"HOOK": "not-a-url-SECRET"}, type="slack", secret_env="HOOK")
+    assert "SECRET" not in str(caught.value)
+
+
+def test_bodies_are_json_and_hold_no_text_of_a_trace() -> None:
+    for event in (EVENT, RESOLVED, NO_DATA, DATA_BACK):
+        for body in (slack_body(event), pagerduty_body(event, routing_key="k"), alertmanager_body(event)):
+            json.dumps(body, allow_nan=False)
