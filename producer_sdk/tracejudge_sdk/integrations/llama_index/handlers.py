@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from llama_index.core.instrumentation.events.llm import LLMChatStartEvent, LLMCompletionStartEvent
 from llama_index_instrumentation.base.event import BaseEvent
 from llama_index_instrumentation.event_handlers.base import BaseEventHandler
 from llama_index_instrumentation.span.base import BaseSpan
@@ -90,6 +91,8 @@ class EventListener(BaseEventHandler):
         return "TraceJudgeEventListener"
 
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:
-        model = getattr(event, "model_dict", None)
-        if model is not None:  # LLMChatStartEvent, LLMCompletionStartEvent
-            self._watcher.model_called(model, getattr(event, "messages", None))
+        # One look at the type: there is an event for each piece of each stream.
+        if isinstance(event, LLMChatStartEvent):
+            self._watcher.model_called(event.model_dict, event.messages)
+        elif isinstance(event, LLMCompletionStartEvent):
+            self._watcher.model_called(event.model_dict, None)

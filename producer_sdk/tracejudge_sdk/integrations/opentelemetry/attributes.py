@@ -32,6 +32,8 @@ _MESSAGE: Final = re.compile(
 )
 _QUERY_NAMES: Final = ("query", "question", "input", "message", "prompt", "query_str", "str_or_query_bundle", "text")
 _RESPONSE_NAMES: Final = ("response", "answer", "output", "result", "text", "content")
+_STREAMS: Final = ("<generator object>", "<async_generator object>")
+_LIBRARIES_OWN: Final = ("ls_", "lc_", "langgraph_", "checkpoint_", "__")
 _TURNS: Final = frozenset(("user", "assistant", "human", "ai", "model"))
 
 
@@ -70,10 +72,14 @@ def read(kind: Kind, attributes: Mapping[str, Any]) -> Said:
     asked, said = _messages(attributes, "input"), _messages(attributes, "output")
     users = [place for place, (role, _) in enumerate(asked) if role in ("user", "human")]
     last = users[-1] if users else None
+    response = said[-1][1] if said and kind == "model" else _value(attributes, "output", _RESPONSE_NAMES)
+    query = _value(attributes, "input", _QUERY_NAMES) if last is None or kind == "answer" else asked[last][1]
+    if kind == "answer" and response is None and isinstance(_parsed(query), dict):
+        query = None  # a step with arguments of its own, which nobody asked and which answers nothing
     return Said(
         kind,
-        query=_value(attributes, "input", _QUERY_NAMES) if last is None or kind == "answer" else asked[last][1],
-        response=said[-1][1] if said and kind == "model" else _value(attributes, "output", _RESPONSE_NAMES),
+        query=query,
+        response=response,
         model=_text(
             attributes.get("llm.model_name")
             or attributes.get("gen_ai.response.model")
@@ -90,7 +96,11 @@ def labels(attributes: Mapping[str, Any]) -> dict[str, Any]:
         "user_id": _text(attributes.get("user.id")),
     }
     metadata = _parsed(attributes.get("metadata"))
-    tags: dict[str, Any] = dict(metadata) if isinstance(metadata, dict) else {}
+    tags: dict[str, Any] = {
+        name: value
+        for name, value in (metadata.items() if isinstance(metadata, dict) else ())
+        if not name.startswith(_LIBRARIES_OWN)
+    }
     names = attributes.get("tag.tags")
     tags.update({str(name): "true" for name in (names if isinstance(names, (list, tuple)) else ())})
     found["tags"] = tags
@@ -158,11 +168,15 @@ def _message_text(message: Mapping[str, Any]) -> str:
 def _value(attributes: Mapping[str, Any], way: str, names: tuple[str, ...]) -> str | None:
     """`input.value` or `output.value`, the text inside where it is JSON; else the last GenAI message."""
     value = attributes.get(f"{way}.value")
+    if value in _STREAMS:
+        return None
     if value is None:
         messages = _messages(attributes, way)
         return messages[-1][1] if messages else None
     parsed = _parsed(value)
     if isinstance(parsed, dict):
+        if "response_gen" in parsed:
+            return None  # a LlamaIndex response that was still to be streamed
         inner = first_of(parsed, names)
         if isinstance(inner, dict):  # LlamaIndex's QueryBundle, a message
             inner = first_of(inner, (*names, "query_str"))

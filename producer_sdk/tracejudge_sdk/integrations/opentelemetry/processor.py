@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
@@ -171,14 +171,21 @@ def _take(facts: _Facts, said: Said, span: ReadableSpan) -> None:
         facts.asked = said.query or facts.asked
         facts.reranked = said.kind == "rerank"
     elif said.kind == "model":
-        facts.model = said
+        inner = facts.model or said  # a call of a model may be told on two levels, of which one knows more
+        facts.model = replace(
+            said,
+            query=said.query or inner.query,
+            response=said.response or inner.response,
+            model=said.model or inner.model,
+            history=said.history or inner.history,
+        )
         facts.error = _error_of(span) or facts.error
     elif said.query is not None or said.response is not None:
         outer = _answer(said, facts, span)
-        for inner in reversed(facts.answers):  # an agent that says nothing itself says what was last said inside
+        for said_inside in reversed(facts.answers):  # an agent that says nothing itself says what was last said inside
             for name in ("query", "response", "model"):
                 if outer[name] is None:
-                    outer[name] = inner[name]
+                    outer[name] = said_inside[name]
         facts.answers = [outer]
 
 
