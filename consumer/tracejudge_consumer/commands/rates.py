@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tracejudge.reports import RateLine, read_rates
 from tracejudge.scores import LIVE_RUN
-from tracejudge.store import GROUP_FIELDS, RateQuery
+from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, is_trace_field
 from tracejudge.windows import enough, floor_to
 from tracejudge_consumer.options import Moment, Span, config_option, json_option, slice_options
 from tracejudge_consumer.rendering import (
@@ -26,9 +26,11 @@ from tracejudge_consumer.rendering import (
     to_json,
 )
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.views.facts import facts_tables
 from tracejudge_consumer.wiring import connect_store
 
 _WIDE: Final = 110
+_FIELDS: Final = ", ".join((*GROUP_FIELDS, *TRACE_FIELDS))
 
 
 @click.command(
@@ -38,6 +40,7 @@ Examples:
   tracejudge rates                              the last 24 hours, hour by hour
   tracejudge rates --since 7d --step 1d --by version
   tracejudge rates --since 7d --step all --json
+  tracejudge rates --by prompt_version --where tags.tenant=acme --facts
 
 The estimate weights each judged trace by 1 / its chance of being judged. The interval is Wilson's, on the
 effective sample size. Where `plain` differs from it, sampling kept some traffic more often than other.""",
@@ -48,7 +51,9 @@ effective sample size. Where `plain` differs from it, sampling kept some traffic
 @click.option("--since", type=Moment(), default="24h", show_default=True, help="From when on, by event time.")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
 @click.option("--step", default="1h", show_default=True, help="Length of a window, or `all` for one.")
-@click.option("--by", "group_by", multiple=True, type=click.Choice(GROUP_FIELDS), help="Slice by this field.")
+@click.option("--by", "group_by", multiple=True, metavar="FIELD", help=f"Slice by {_FIELDS} or tags.NAME.")
+@click.option("--where", "also", multiple=True, metavar="FIELD=VALUE", help="Only where the trace's field is this.")
+@click.option("--facts", "with_facts", is_flag=True, help="Also traffic, latency, cost and change per window.")
 @click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
 @click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
 @click.option("--min-effective", default=20.0, show_default=True, help="Below it a line says: not enough data.")
@@ -63,6 +68,8 @@ def command(
     until: datetime | None,
     step: str,
     group_by: tuple[str, ...],
+    also: tuple[str, ...],
+    with_facts: bool,
     judge: str | None,
     run_id: str,
     min_effective: float,
@@ -78,6 +85,8 @@ def command(
         end = floor_to(end, step_s=step_s) + timedelta(seconds=step_s) if until is None else end
     if end <= since:
         raise click.BadParameter("is not before --until", param_hint="--since")
+    if unknown := [name for name in group_by if name not in GROUP_FIELDS and not is_trace_field(name)]:
+        raise click.BadParameter(f"{unknown[0]!r} is not {_FIELDS} or tags.NAME", param_hint="--by")
     query = RateQuery(
         start=since,
         end=end,
@@ -89,6 +98,7 @@ def command(
         category=category,
         run_id=run_id,
         group_by=group_by,
+        also=_conditions(also),
     )
     with connect_store(load_settings(config)) as store:
         lines = read_rates(store, query)
@@ -96,8 +106,11 @@ def command(
         for one in store.ledger.cut_off(query):
             cut_off[one.judge_name] += one.traces
         judges = [] if lines else store.scores.judge_names(run_id)
+        served = store.traffic.served(query) if with_facts or as_json else []
+        effort = store.traffic.effort(query) if with_facts or as_json else []
     if as_json:
-        click.echo(to_json({"query": query, "lines": lines, "over_budget": cut_off}))
+        facts = {"traffic": served, "effort": effort}
+        click.echo(to_json({"query": query, "lines": lines, "over_budget": cut_off, **facts}))
         return
     out = console()
     if not lines:
@@ -107,11 +120,27 @@ def command(
             out.print(f"run {ident(run_id)} has scores of {', '.join(map(ident, judges))}; none of {ident(judge)}")
         return
     out.print(rates_table(lines, group_by=group_by, min_effective=min_effective, bars=out.width >= _WIDE))
+    if with_facts:
+        for shown in facts_tables(lines, served, effort, group_by=group_by):
+            out.print()
+            out.print(shown)
     for name, traces in cut_off.items():
         out.print(
             f"coverage low: {ident(name)} left {traces} traces unjudged for its budget. What a budget cuts off is not "
             "random, so the rates of these windows claim nothing about them."
         )
+
+
+def _conditions(also: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in also:
+        name, separator, value = text.partition("=")
+        if not separator or not is_trace_field(name):
+            raise click.BadParameter(
+                f"{text!r} is not FIELD=VALUE with {', '.join(TRACE_FIELDS)} or tags.NAME", param_hint="--where"
+            )
+        found[name] = value
+    return found
 
 
 def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effective: float, bars: bool = True) -> object:

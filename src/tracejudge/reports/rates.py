@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from tracejudge.reports.paired import Estimate
+from tracejudge.reports.unpaired import difference
 from tracejudge.scores import Bucket, JudgeId
-from tracejudge.store import RateQuery, Store
+from tracejudge.store import RateQuery, Store, is_trace_field
 from tracejudge.windows import PassRate, Window, pass_rate, tiles
 
 
@@ -22,6 +24,8 @@ class RateLine:
     group: Mapping[str, str]
     heuristic: bool
     rate: PassRate | None
+    trend: Estimate | None = None
+    """How much higher the rate is than in the window before, with its interval; None when either has no rate."""
     over_budget: int = 0
     """Traces that a hard cap kept from the judge. They are no random choice: where there are any, coverage is low, and
     the rate claims nothing about them."""
@@ -47,8 +51,10 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95) -> l
     windows = [whole] if query.step_s is None else list(tiles(whole.start, whole.end, step_s=query.step_s))
     lines = []
     for (judge_name, judge_id, group), heuristic in sorted(series.items()):
+        before: PassRate | None = None
         for window in windows:
             strata = counts.get((judge_name, judge_id, group, window.start), {})
+            rate = pass_rate(strata, confidence=confidence)
             lines.append(
                 RateLine(
                     window=window,
@@ -56,13 +62,15 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95) -> l
                     judge_id=judge_id,
                     group=dict(group),
                     heuristic=heuristic,
-                    rate=pass_rate(strata, confidence=confidence),
+                    rate=rate,
+                    trend=difference(rate, before, confidence=confidence),
                     over_budget=cut[judge_name, _known_of_unjudged(group), window.start],
                 )
             )
+            before = rate
     return lines
 
 
 def _known_of_unjudged(group: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """A slice without what only a judged trace has."""
-    return tuple(item for item in group if item[0] != "model_reported")
+    """A slice without what the ledger does not know."""
+    return tuple(item for item in group if item[0] != "model_reported" and not is_trace_field(item[0]))

@@ -12,6 +12,7 @@ from tracejudge.store.reported import ReportedModel
 from tracejudge.store.retention import Retention
 from tracejudge.store.rows import (
     GROUP_FIELDS,
+    TRACE_FIELDS,
     Adoption,
     AlertSnapshot,
     BucketRow,
@@ -39,12 +40,15 @@ from tracejudge.store.rows import (
     StoredTrace,
     TraceFilter,
     UserAction,
+    is_trace_field,
 )
 from tracejudge.store.store import Store, TableSize
 from tracejudge.store.tombstones import Identity, Tombstone
+from tracejudge.store.traffic import EffortRow, Percentiles, TrafficRow
 
 __all__ = [
     "GROUP_FIELDS",
+    "TRACE_FIELDS",
     "Adoption",
     "AlertSnapshot",
     "BucketRow",
@@ -54,6 +58,7 @@ __all__ = [
     "DeadCount",
     "DeadLetterFilter",
     "DeadLetterState",
+    "EffortRow",
     "Forgotten",
     "Growth",
     "Identity",
@@ -63,6 +68,7 @@ __all__ = [
     "LedgerLine",
     "OutboxItem",
     "Pair",
+    "Percentiles",
     "RateQuery",
     "RegisteredJudge",
     "Rejected",
@@ -80,9 +86,11 @@ __all__ = [
     "TableSize",
     "Tombstone",
     "TraceFilter",
+    "TrafficRow",
     "UserAction",
     "Wanted",
     "forgotten_row",
+    "is_trace_field",
     "open_store",
     "words_of",
 ]

@@ -6,7 +6,7 @@ from typing import Final
 
 from tracejudge.store.connection import Connection
 from tracejudge.store.rates import pane, pane_start, window
-from tracejudge.store.rows import CutOff, RateQuery
+from tracejudge.store.rows import CutOff, RateQuery, is_trace_field
 
 _KEY: Final = "environment, app, judge_name, event_time, trace_id, judge_id, run_id"
 
@@ -14,12 +14,12 @@ _KEY: Final = "environment, app, judge_name, event_time, trace_id, judge_id, run
 def cut_off(connection: Connection, query: RateQuery) -> list[CutOff]:
     """Traces that are over budget and were not judged after all, by judge name, pane and slice of the query.
 
-    A slice by the model that answered is left out: nobody answered.
+    A slice by the model that answered is left out, for nobody answered, and so is one by fields of the trace alone.
     """
     if query.end <= query.start:
         return []
     where = window(query).equal("run_id", query.run_id)
-    fields = [name for name in query.group_by if name != "model_reported"]
+    fields = [name for name in query.group_by if name != "model_reported" and not is_trace_field(name)]
     grouped = "".join(f", {name}" for name in fields)
     rows = connection.query(
         f"SELECT {pane(query, 'toUnixTimestamp64Milli(event_time)')} AS pane, judge_name, "

@@ -85,7 +85,8 @@ class Minutes:
         whole = query.start.second == query.start.microsecond == 0 and (query.step_s or 60) % 60 == 0
         whole = whole and query.end.second == query.end.microsecond == 0
         long = (query.end - query.start).total_seconds() >= _LONG_S
-        if not (whole and long and query.run_id == LIVE_RUN and _SLICES.issuperset(query.group_by)):
+        plain = _SLICES.issuperset(query.group_by) and not query.also
+        if not (whole and long and plain and query.run_id == LIVE_RUN):
             return None
         if (query.judge is None or "@" not in query.judge) and len(self._judges.adoptions(query.judge)) > 1:
             return None  # which JudgeId counts is decided per trace

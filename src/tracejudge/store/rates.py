@@ -6,13 +6,14 @@ name: by the JudgeId that was live at its event time, else (it was judged late, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
 from tracejudge.scores import Bucket, JudgeId
 from tracejudge.store.connection import Connection
 from tracejudge.store.judges import Judges
-from tracejudge.store.rows import Adoption, BucketRow, RateQuery
+from tracejudge.store.rows import Adoption, BucketRow, RateQuery, is_trace_field
 from tracejudge.store.table import Where
 from tracejudge.store.values import EPOCH, bound_instant, from_milliseconds
 
@@ -29,14 +30,35 @@ SUMS: Final = (
 """The fields of a Bucket, in its order."""
 
 
-def window(query: RateQuery, column: str = "event_time") -> Where:
-    """The query's window and slices as conditions."""
+def window(query: RateQuery, column: str = "event_time", *, judged: bool = True) -> Where:
+    """The query's window and slices as conditions; without its judge where rows have none."""
     where = Where()
     where.add(f"{column} >= {{start:DateTime64(6, 'UTC')}}", start=bound_instant("start", query.start))
     where.add(f"{column} < {{end:DateTime64(6, 'UTC')}}", end=bound_instant("end", query.end))
     for name in ("environment", "app", "version", "category"):
         where.equal(name, getattr(query, name))
+    if not judged:
+        return where
     return where.equal("judge_id" if query.judge is not None and "@" in query.judge else "judge_name", query.judge)
+
+
+def trace_field(name: str, where: Where) -> str:
+    """SQL of a field of `traces`, as a text; "" where the trace does not say it."""
+    if not name.startswith("tags."):
+        return f"ifNull(toString({name}), '')"
+    bound = f"tag_{len(where.parameters)}"
+    where.parameters[bound] = name.removeprefix("tags.")
+    return f"tags[{{{bound}:String}}]"
+
+
+def only(query: RateQuery, where: Where, columns: Mapping[str, str]) -> str:
+    """SQL that a row meets what the query asks of fields of the trace; `columns` says where each stands."""
+    conditions = []
+    for name, value in query.also.items():
+        bound = f"also_{len(where.parameters)}"
+        where.parameters[bound] = value
+        conditions.append(f"{columns[name]} = {{{bound}:String}}")
+    return " AND ".join(conditions) or "1"
 
 
 def pane(query: RateQuery, milliseconds: str) -> str:
@@ -67,7 +89,8 @@ def raw_buckets(connection: Connection, judges: Judges, query: RateQuery) -> lis
             f"if(judge_name IN {{several:Array(String)}}, '', judge_id))"
         )
         where.parameters["several"] = sorted(names)
-    grouped = "".join(f", {name}" for name in query.group_by)
+    source, columns = with_trace_fields(query, where, source)
+    grouped = "".join(f", {columns.get(name, name)}" for name in query.group_by)
     rows = connection.query(
         f"SELECT {pane(query, 'toUnixTimestamp64Milli(event_time)')} AS pane, judge_name, judge_id, stratum, "
         f"max(has(flags, 'heuristic')), {', '.join(SUMS)}{grouped} FROM {source} "
@@ -75,6 +98,23 @@ def raw_buckets(connection: Connection, judges: Judges, query: RateQuery) -> lis
         where.parameters,
     )
     return [bucket_row(query, row) for row in rows]
+
+
+def with_trace_fields(query: RateQuery, where: Where, source: str) -> tuple[str, dict[str, str]]:
+    """The rows of `scores` with what the query asks of their traces beside them, and the column of each such field."""
+    names = [name for name in dict.fromkeys((*query.group_by, *query.also)) if is_trace_field(name)]
+    if not names:
+        return source, {}
+    columns = {name: f"of_trace_{number}" for number, name in enumerate(names)}
+    fields = ", ".join(f"{trace_field(name, where)} AS {column}" for name, column in columns.items())
+    key = "environment, app, event_time, trace_id"
+    rows = source if source.startswith("(") else f"(SELECT * FROM {source})"
+    beside = ", ".join(f"t.{column} AS {column}" for column in columns.values())
+    return (
+        f"(SELECT s.*, {beside} FROM {rows} AS s LEFT JOIN "
+        f"(SELECT {key}, {fields} FROM traces FINAL {window(query, judged=False)}) AS t USING ({key}) "
+        f"WHERE {only(query, where, {name: f't.{column}' for name, column in columns.items()})})"
+    ), columns
 
 
 def bucket_row(query: RateQuery, row: tuple[Any, ...]) -> BucketRow:

@@ -148,6 +148,14 @@ class TraceFilter:
 GROUP_FIELDS = ("environment", "app", "version", "category", "model_reported", "run_id")
 """Fields by which `scores.buckets` may slice."""
 
+TRACE_FIELDS = ("model", "prompt_version", "index_version", "language", "status")
+"""Further fields, which stand in the trace alone, as every `tags.NAME` does: slicing by one reads the traces too."""
+
+
+def is_trace_field(name: str) -> bool:
+    """True for what only the trace knows."""
+    return name in TRACE_FIELDS or (name.startswith("tags.") and len(name) > len("tags."))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateQuery:
@@ -167,7 +175,8 @@ class RateQuery:
     version: str | None = None
     category: str | None = None
     run_id: str = LIVE_RUN
-    group_by: tuple[str, ...] = ()  # of GROUP_FIELDS
+    group_by: tuple[str, ...] = ()  # of GROUP_FIELDS, TRACE_FIELDS, or "tags.NAME"
+    also: Mapping[str, str] = field(default_factory=dict)  # further fields of the trace and what they must be
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
@@ -176,8 +185,12 @@ class RateQuery:
                 raise ValueError(f"{name}: {value!r} has no time zone: pass an aware datetime")
         if self.step_s is not None and self.step_s <= 0:
             raise ValueError(f"step_s: {self.step_s!r} is not positive")
-        if unknown := [name for name in self.group_by if name not in GROUP_FIELDS]:
-            raise ValueError(f"group_by: {', '.join(map(repr, unknown))} not among {', '.join(GROUP_FIELDS)}")
+        if unknown := [name for name in self.group_by if name not in GROUP_FIELDS and not is_trace_field(name)]:
+            known = ", ".join((*GROUP_FIELDS, *TRACE_FIELDS))
+            raise ValueError(f"group_by: {', '.join(map(repr, unknown))} not among {known} and tags.NAME")
+        if unknown := [name for name in self.also if not is_trace_field(name)]:
+            known = ", ".join(TRACE_FIELDS)
+            raise ValueError(f"also: {', '.join(map(repr, unknown))} not among {known} and tags.NAME")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ from tracejudge.store.scores import Scores
 from tracejudge.store.tombstones import Tombstones
 from tracejudge.store.trace_index import TraceIndex
 from tracejudge.store.traces import Traces
+from tracejudge.store.traffic import Traffic
 from tracejudge.store.values import from_microseconds
 from tracejudge.store.verdict_cache import VerdictCache
 
@@ -75,6 +76,7 @@ class Store:
         self.verdict_cache = VerdictCache(connection)
         self.leases = Leases(connection)
         self.finder = Finder(connection, self.traces)
+        self.traffic = Traffic(connection)
         self.exporter = Exporter(connection)
         self.tombstones = Tombstones(connection, rejects)
         self.forgetting = Forgetting(connection, tombstones=self.tombstones, ledger=self.ledger, minutes=self.minutes)
