@@ -42,6 +42,7 @@ class Lives:
         self.queue = folder / "queue.db"
         self.store_url = store_url
         self.asked = folder / "asked.txt"
+        self.limits: dict[str, int] = LIMITS
         self._count = 0
 
     def live(self, kill_at: tuple[Stage, int] | None) -> None:
@@ -54,7 +55,7 @@ class Lives:
             asked=str(self.asked),
             kill_at=kill_at,
             sampling=SAMPLING,
-            limits=LIMITS,
+            limits=self.limits,
         )
         process = start(settings, self.folder, f"life{self._count}")
         status = process.wait(PATIENCE_S)
@@ -105,6 +106,26 @@ def test_a_kill_between_two_stages_leaves_one_score_per_trace_and_the_totals_of_
     assert (committed(lives.queue, GROUP) or 0) < len(records())
     lives.live(None)
     assert_as_undisturbed(lives)
+
+
+def test_b30_after_a_crash_with_three_of_ten_stored_the_others_are_judged_and_those_three_not_again(
+    tmp_path: Path, store_url: str
+) -> None:
+    append(tmp_path / "queue.db", [make_trace(n) for n in range(10)])
+    lives = Lives(tmp_path, store_url)
+    lives.limits = {"batch_records": 1, "max_in_flight_records": 1}  # one after the other
+    lives.live(("results_stored", 3))
+    first = asked_in(lives.asked)
+    assert (committed(lives.queue, GROUP) or 0) <= 3
+    with open_store(store_url) as store:
+        settled = {score.trace_id for batch in store.scores.stream(ScoreFilter()) for score in batch}
+        assert len(settled) == 3
+        lives.live(None)
+        asked = asked_in(lives.asked)
+        assert {name: asked[name] for name in settled} == {name: first[name] for name in settled}
+        assert len(asked) == 10
+        assert sum(store.scores.count(ScoreFilter(outcome=one)) for one in ("passed", "failed")) == 10
+    assert committed(lives.queue, GROUP) == 10
 
 
 @pytest.mark.slow
