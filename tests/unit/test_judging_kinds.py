@@ -301,3 +301,25 @@ async def test_similarity_is_the_cosine_of_the_embeddings(response: str, outcome
 @pytest.mark.parametrize("kind", [name for name, kind in BUILT_IN.items() if kind.heuristic])
 async def test_heuristics_say_so_with_every_score(kind: str) -> None:
     assert "heuristic" in score_of(await judged(kind)).flags
+
+
+async def test_judges_without_a_model_work_in_a_stock_runner_with_what_they_need_by_keyword() -> None:
+    kinds = ("hit_rate", "mrr", "latency", "refusal", "length", "regex", "lexical")
+    evaluators: dict[str, Any] = {kind: evaluator_for(kind_spec(kind), environ={}) for kind in kinds}
+    ids = {"node_ids": [["n-0", "n-1"]], "expected_ids": [["n-1"]]}
+    given: dict[str, Any] = {"hit_rate": ids, "mrr": ids, "latency": {"latency_ms": [10]}}
+    results = await BatchEvalRunner(evaluators, workers=2).aevaluate_response_strs(
+        queries=["What is the limit?"],
+        response_strs=["The limit is ten users."],
+        contexts_list=[["The limit is ten users."]],
+        **given,
+    )
+    assert {kind: (found[0].passing, found[0].score) for kind, found in results.items() if kind != "lexical"} == {
+        "hit_rate": (True, 1.0),
+        "mrr": (True, 0.5),
+        "latency": (True, 1.0),
+        "refusal": (True, 1.0),
+        "length": (True, 1.0),
+        "regex": (True, 1.0),
+    }
+    assert results["lexical"][0].passing is True

@@ -21,7 +21,7 @@ from tracejudge.judging.loops import PerLoop
 from tracejudge.judging.spec import JudgeSpec
 
 _MAX_REPLY_BYTES: Final = 4_000_000
-_FORM_REFUSED: Final = re.compile(r"response_format|json_schema|structured.?output|guided", re.IGNORECASE)
+_FORM_REFUSED: Final = re.compile(r"response.?format|json_schema|structured.?output|guided", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
