@@ -167,8 +167,10 @@ def current_trace() -> TraceRecording | None:
 def _leave(token: Token[TraceRecording | None]) -> None:
     # A block that is left in another context than it was entered in (a generator moved to another task) has nothing
     # to take back there.
-    with contextlib.suppress(ValueError):
+    try:  # noqa: SIM105 - a third of the time of contextlib.suppress, on every call of an observed function
         _CURRENT.reset(token)
+    except ValueError:
+        pass
 
 
 def _listed(nodes: Any) -> Any:
