@@ -155,7 +155,8 @@ def settings_from_env(environ: Mapping[str, str], overrides: Mapping[str, Any]) 
     TRACEJUDGE_HANDLE_SIGTERM, TRACEJUDGE_STATS_INTERVAL_S, TRACEJUDGE_ENABLED (false: log nothing),
     TRACEJUDGE_ALWAYS_KEEP_ERRORS, TRACEJUDGE_ALWAYS_KEEP_TAGS (a JSON object, {"tier": ["paid"]}), TRACEJUDGE_REDACT
     and TRACEJUDGE_ALLOW_FIELDS (names with commas between), TRACEJUDGE_CAPTURE_TEXT and TRACEJUDGE_HASH_KEY are not.
-    A variable that is set to nothing counts as not set.
+    A variable that is set to nothing counts as not set. A gateway's key is read by its transport, from
+    TRACEJUDGE_INGEST_KEY.
     """
     faults: list[str] = []
     values: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import logging
 import socket
 import threading
 import zlib
@@ -439,6 +440,22 @@ def test_curls_question_before_a_large_body_is_answered(start: Start) -> None:
     connection.send(record(1))
     assert connection.getresponse().status == 200
     connection.close()
+
+
+def test_what_is_no_http_at_all_is_refused_and_is_in_no_log(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    gateway = start()
+    with caplog.at_level(logging.INFO):
+        for garbage in (
+            b"CANARY garbage\r\n\r\n",
+            b"POST /v1/traces HTTP/9.9\r\nCANARY\r\n\r\n",
+            b"\x16\x03\x01CANARY",
+        ):
+            with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as client:
+                client.sendall(garbage)
+                client.shutdown(socket.SHUT_WR)
+                assert client.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.0 400", b"")
+    assert "CANARY" not in caplog.text
+    assert gateway.post(record(1)).status == 200
 
 
 def test_metrics_count_lines_and_reasons(start: Start) -> None:

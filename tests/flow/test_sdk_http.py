@@ -6,6 +6,8 @@ import json
 import logging
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +23,7 @@ from tracejudge.testing import make_trace
 from tracejudge_consumer.gateway import GatewayLimits
 from tracejudge_consumer.gateway.tls import server_context
 from tracejudge_consumer.stages.store_calls import RetryPolicy
-from tracejudge_sdk import SendPolicy, TraceClient, codec
+from tracejudge_sdk import SendPolicy, Trace, TraceClient, codec
 from tracejudge_sdk.errors import ConfigError, TransportRejected, TransportUnavailable
 from tracejudge_sdk.transports import Transport, transport_for
 
@@ -130,6 +132,39 @@ def test_b33_a_gateway_that_is_not_there_costs_nothing_and_is_found_when_it_appe
         assert client.close(30)
     assert client.stats().sent == 100
     assert {key for key, _ in queue.records} == set(ids)
+
+
+def test_a_forked_child_sends_over_a_connection_of_its_own(
+    gateway: RunningGateway, queue: ScriptedTransport, tmp_path: Path
+) -> None:
+    script = tmp_path / "service.py"
+    script.write_text(
+        """
+import os, sys
+from tracejudge_sdk import TraceClient
+client = TraceClient(sys.argv[1], app="shop")
+for number in range(20):
+    client.log(query=f"parent {number}")
+assert client.flush(30)  # the connection is open now
+children = []
+for child in range(3):
+    pid = os.fork()
+    if pid == 0:
+        for number in range(20):
+            client.log(query=f"child {child} {number}")
+        os._exit(0 if client.close(30) else 1)
+    children.append(pid)
+for number in range(20, 40):
+    client.log(query=f"parent {number}")
+assert client.close(30)
+assert all(os.waitpid(pid, 0)[1] == 0 for pid in children)
+"""
+    )
+    done = subprocess.run([sys.executable, str(script), gateway.url], capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    queries = [record.query for _, data in queue.records if isinstance(record := codec.decode(data), Trace)]
+    expected = [f"parent {n}" for n in range(40)] + [f"child {c} {n}" for c in range(3) for n in range(20)]
+    assert sorted(queries) == sorted(expected)
 
 
 def test_while_the_queue_behind_is_away_everything_waits_and_then_arrives(

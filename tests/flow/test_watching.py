@@ -11,17 +11,27 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from tests.support.memory_store import MemoryStore
 from tests.support.records import append, intake
+from tests.support.running_gateway import free_port
 from tests.support.running_pipeline import Running, make_pipeline
 from tests.support.scripted_panel import ScriptedPanel
+from tests.support.switch import Switch
+from tracejudge.alerts.event import AlertEvent
+from tracejudge.errors import StoreUnavailable
+from tracejudge.store import Store
 from tracejudge.testing import make_trace
+from tracejudge_consumer.commands.watch import run_alert_loop
 from tracejudge_consumer.health import Health
 from tracejudge_consumer.intake import RawRecord
 from tracejudge_consumer.intake.sqlite import SqliteIntake
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.watching import Watch
+from tracejudge_consumer.wiring import build_alert_loop
 
 CANARY = "CANARY-7f3a"
 
@@ -120,3 +130,52 @@ def test_json_logs_at_their_loudest_hold_ids_and_no_text(tmp_path: Path) -> None
     assert {("t-000001", "raises", "judge_error"), ("t-000002", "raises", "judge_error")} <= set(about)
     dead = [(line["partition"], line["offset"], line["reason"]) for line in lines if "offset" in line]
     assert dead == [(0, 2, "not_json"), (0, 3, "invalid_field")]
+
+
+def test_an_alert_loop_that_leads_is_ready_is_heard_of_and_is_not_any_more_when_the_store_goes(
+    store: Store, store_url: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "tracejudge.toml"
+    watch, stop = Watch(alert_loop=True), threading.Event()
+    assert watch.loop_health is not None
+    health = watch.loop_health
+    with Switch() as switch:
+        path.write_text(
+            f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n[metrics]\nport = {free_port()}\n'
+            f'[heartbeat]\nalert_loop = "{switch.url}"\ninterval_s = 1\nallow_private = true\n'
+        )
+        settings = load_settings(path)
+        loop = build_alert_loop(settings, store, health=health)
+        tick = loop.tick
+        away = threading.Event()
+
+        def sometimes() -> list[AlertEvent]:
+            if away.is_set():
+                raise StoreUnavailable("scripted to be away")
+            return tick()
+
+        loop.tick = sometimes  # type: ignore[method-assign]
+        thread = threading.Thread(
+            target=run_alert_loop,
+            args=(loop, stop),
+            kwargs={"tick_s": 0.02, "tell": lambda event: None, "watch": watch},
+        )
+        with watch.over(settings):
+            thread.start()
+            try:
+                assert switch.asked.wait(30)
+                assert health.report().leading
+                with urlopen(f"http://127.0.0.1:{settings.metrics.port}/ready", timeout=30) as answer:
+                    assert json.load(answer)["alert_loop"]["leading"]
+                away.set()
+                assert eventually(lambda: not health.report().ready)
+                assert "scripted to be away" in (health.withheld() or "")
+                assert health.report().live
+                away.clear()
+                assert eventually(lambda: health.report().ready)
+            finally:
+                stop.set()
+                thread.join(30)
+        loop.close()
+    assert not health.report().live
+    assert watch.registry.get_sample_value("tracejudge_alert_rounds_total", {"result": "broken_off"})

@@ -23,6 +23,7 @@ from tracejudge_consumer.metrics import MetricName
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "tracejudge.rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "tracejudge.json"
+EXAMPLE = ROOT / "deploy" / "prometheus" / "prometheus.example.yaml"
 RUNBOOK = ROOT / "deploy" / "runbook.md"
 RULES_TEST = ROOT / "tests" / "data" / "prometheus_rules_test.yaml"
 
@@ -147,7 +148,27 @@ def _promtool() -> str | None:
     return os.environ.get("TRACEJUDGE_PROMTOOL") or shutil.which("promtool")
 
 
-@pytest.mark.parametrize("what", [["check", "rules", str(RULES)], ["test", "rules", str(RULES_TEST)]])
+def test_the_example_scrapes_what_compose_runs_under_the_job_that_alerts_and_panels_ask_for() -> None:
+    example = yaml.safe_load(EXAMPLE.read_text())
+    assert (EXAMPLE.parent / example["rule_files"][0]).samefile(RULES)
+    services = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
+    for job in example["scrape_configs"]:
+        replaced = [one["replacement"] for one in job.get("relabel_configs", ()) if one["target_label"] == "job"]
+        assert (replaced or [job["job_name"]]) == ["tracejudge"]
+        for target in job["static_configs"][0]["targets"]:
+            name, port = target.split(":")
+            asked = str(services[name].get("healthcheck", {}).get("test"))
+            assert f":{port}/live" in asked, target
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        ["check", "rules", str(RULES)],
+        ["test", "rules", str(RULES_TEST)],
+        ["check", "config", "--syntax-only", str(EXAMPLE)],
+    ],
+)
 def test_prometheus_own_tool_takes_the_rules_and_they_fire_on_what_they_are_for(what: list[str]) -> None:
     tool = _promtool()
     if tool is None:

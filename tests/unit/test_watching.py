@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -13,6 +11,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.support.switch import Switch
 from tracejudge.judging.circuit import AVAILABLE, Availability
 from tracejudge.testing import ManualClock
 from tracejudge_consumer.health import Health
@@ -254,40 +253,6 @@ def test_the_age_of_a_round_goes_on_while_the_loop_hangs() -> None:
 
 
 # -- heartbeats --------------------------------------------------------------------------------------------------------
-
-
-class Switch:
-    """A dead man's switch on loopback: remembers the paths it was asked for."""
-
-    def __init__(self, status: int = 200) -> None:
-        self.paths: list[str] = []
-        self.asked = threading.Event()
-        switch = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                switch.paths.append(self.path)
-                self.send_response(status)
-                self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                switch.asked.set()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/ping/SECRET-PATH?key=SECRET-KEY"
-
-    def __enter__(self) -> Switch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @pytest.fixture
