@@ -23,26 +23,12 @@ from pydantic import ValidationError
 from tracejudge_sdk._version import SDK_NAME
 from tracejudge_sdk.capture import Snapshot, read_captured
 from tracejudge_sdk.errors import RecordError
-from tracejudge_sdk.fields import TEXT_FIELDS
+from tracejudge_sdk.fields import NAMES, TEXT_FIELDS
 from tracejudge_sdk.json_values import coerce_json, scrub_surrogates, scrub_text
 from tracejudge_sdk.trace import MAX_NAME_CHARS, Feedback, Trace
 
-_NAMES: Final = frozenset(
-    (
-        "app",
-        "environment",
-        "version",
-        "model",
-        "prompt_version",
-        "index_version",
-        "category",
-        "session_id",
-        "user_id",
-        "language",
-    )
-)
 _KNOWN: Final = (
-    TEXT_FIELDS | _NAMES | {"case_id", "status", "history", "expected_ids", "latency_ms", "tags", "event_time"}
+    TEXT_FIELDS | NAMES | {"case_id", "status", "history", "expected_ids", "latency_ms", "tags", "event_time"}
 )
 logger = logging.getLogger("tracejudge_sdk")
 _warned: set[str] = set()
@@ -117,7 +103,7 @@ def _mend(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
             tags[name] = _as_text(value)
             if name not in _KNOWN:
                 _warn_of(name)
-        elif name in _NAMES:
+        elif name in NAMES:
             text = _as_text(value)
             truncated = truncated or len(text) > MAX_NAME_CHARS
             mended[name] = text[:MAX_NAME_CHARS]

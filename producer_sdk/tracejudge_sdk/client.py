@@ -32,6 +32,7 @@ from tracejudge_sdk.ids import new_trace_id
 from tracejudge_sdk.observe import Function, observe
 from tracejudge_sdk.outbox import ClientStats, Pending
 from tracejudge_sdk.pipeline import Pipeline
+from tracejudge_sdk.plain import plain_encoder
 from tracejudge_sdk.recording import TraceRecording
 from tracejudge_sdk.redact import Hook
 from tracejudge_sdk.sender import Encoded
@@ -117,6 +118,7 @@ class TraceClient:
         self._head = head if head_probability < 1.0 else None
         self.steps: tuple[RecordStep, ...] = self.settings.privacy.steps()
         """What happens to each record before it is encoded; set before the first trace."""
+        self._plain = plain_encoder(self._defaults)
         self._close_lock = threading.RLock()
         self._closed_clean: bool | None = None
         self._begin()
@@ -138,7 +140,7 @@ class TraceClient:
 
     # -- logging ---------------------------------------------------------------------------------------------------
 
-    def log(self, *positional: Any, **fields: Unpack[TraceFields]) -> str:
+    def log(self, /, *positional: Any, **fields: Unpack[TraceFields]) -> str:
         """Logs one served answer and gives its trace id; `fields.TraceFields` lists the keywords.
 
         Values without a keyword are taken as query, response and source_nodes, in this order: a call that is written
@@ -147,11 +149,27 @@ class TraceClient:
         Never waits and never raises: what cannot be sent is dropped and counted in `stats()`. Values may be whatever
         the service has at hand; `nodes` and `fields` say how they are read. They may be changed afterwards.
         """
-        # The keywords of a call are a dict of their own: no copy needed.
-        given: Any = fields
+        # All of it in one place: this runs in the request's own time, and a call costs what a step costs.
         if positional:
-            given = {**dict(zip(_POSITIONAL, positional, strict=False)), **given}
-        return self._log(given)
+            fields = {**dict(zip(_POSITIONAL, positional, strict=False)), **fields}  # type: ignore[typeddict-item]
+        given: Any = fields  # a dict of its own: no copy needed
+        trace_id = ""
+        try:
+            time_ms = time.time_ns() // 1_000_000
+            given_id = given.pop("trace_id", None)
+            trace_id = new_trace_id(time_ms) if given_id is None else wire_id(given_id)
+            probability = 1.0
+            if self._head is not None:
+                decided = self._head.decide(trace_id, given)
+                if decided is None:
+                    self._outbox.sampled_out()
+                    return trace_id
+                probability = decided
+            if self._outbox.put(capture(given, trace_id, time_ms, probability)):
+                self._wake()
+        except Exception:  # noqa: BLE001 - the service's request goes on whatever is wrong here
+            self._outbox.lost("internal_error")
+        return trace_id or new_trace_id()
 
     def log_trace(self, trace: Trace) -> str:
         """Logs a trace that is built already, and gives its id. Head sampling applies unless it says it was applied."""
@@ -242,23 +260,7 @@ class TraceClient:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _log(self, fields: dict[str, Any]) -> str:
-        trace_id = ""
-        try:
-            time_ms = time.time_ns() // 1_000_000
-            given = fields.pop("trace_id", None)
-            trace_id = new_trace_id(time_ms) if given is None else wire_id(given)
-            probability = 1.0
-            if self._head is not None:
-                decided = self._head.decide(trace_id, fields)
-                if decided is None:
-                    self._outbox.sampled_out()
-                    return trace_id
-                probability = decided
-            if self._outbox.put(capture(fields, trace_id, time_ms, probability)):
-                self._wake()
-        except Exception:  # noqa: BLE001 - the service's request goes on whatever is wrong here
-            self._outbox.lost("internal_error")
-        return trace_id or new_trace_id()
+        return self.log(**fields)
 
     def _wake(self) -> None:
         if self._pipeline.wake():
@@ -269,6 +271,10 @@ class TraceClient:
         self._outbox = self._pipeline.outbox
 
     def _encode(self, item: Snapshot | Pending, max_bytes: int) -> Encoded:
+        if self._plain is not None and not self.steps and isinstance(item, Snapshot):
+            found = self._plain(item)
+            if found is not None and len(found[0]) <= max_bytes:
+                return Encoded(item.trace_id, found[0], truncated=False, lossy=found[1])
         with forks.GATE:  # pydantic's own locks
             record: Record = to_trace(item, self._defaults) if isinstance(item, Snapshot) else item.record
             if self.steps:

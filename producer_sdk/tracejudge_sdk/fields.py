@@ -56,6 +56,21 @@ if TYPE_CHECKING:
 
 
 _ENTRY_BYTES: Final = 150
+NAMES: Final = frozenset(
+    (
+        "app",
+        "environment",
+        "version",
+        "model",
+        "prompt_version",
+        "index_version",
+        "category",
+        "session_id",
+        "user_id",
+        "language",
+    )
+)
+"""Fields that hold a name: a text of at most 256 characters."""
 TEXT_FIELDS: Final = frozenset(("query", "response", "error", "reference"))
 FIELD_NAMES: Final = TEXT_FIELDS | {
     "source_nodes", "trace_id", "event_time", "status", "history", "expected_ids", "case_id", "latency_ms", "app",

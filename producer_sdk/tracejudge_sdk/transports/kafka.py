@@ -56,7 +56,7 @@ class KafkaTransport:
             # Here and not at the first send: imports must not be under way in another thread while a process forks.
             import encodings.idna  # noqa: F401 - of the first name look-up
 
-            import kafka  # noqa: F401
+            from tracejudge_sdk.transports.kafka_partitioner import KeyPartitioner
         except ImportError as error:
             raise ConfigError("queue: kafka-python is not installed: pip install tracejudge") from error
         settings = dict(options or {})
@@ -68,6 +68,7 @@ class KafkaTransport:
             "max_request_size": max(1_048_576, self.max_record_bytes + FRAMING_BYTES),
             # lz4 costs a tenth of gzip and is there with tracejudge[fast]; gzip halves the throughput.
             "compression_type": "lz4" if importlib.util.find_spec("lz4") else None,
+            "partitioner": KeyPartitioner(),
             **_DEFAULTS,
             **settings,
         }
