@@ -193,20 +193,10 @@ class Pipeline:
         self._collect()
         # Seen once a turn: the worker only ever makes room, and pausing and polling must agree about it.
         room = self._taking.room
-        self._throttle(room)
+        self._taking.throttle(self._intake, room)
         self._take(worker, processor, room)
         self._commits.commit_when_due()
         self._look()
-
-    def _throttle(self, room: int) -> None:
-        """Pauses what may not be taken from now, and resumes the rest. Compared anew each turn: rebalances move it."""
-        assigned = self._intake.assignment()
-        wanted = assigned if room <= 0 else self._book.full() & assigned
-        paused = self._intake.paused()
-        if wanted - paused:
-            self._intake.pause(wanted - paused)
-        if (paused & assigned) - wanted:
-            self._intake.resume((paused & assigned) - wanted)
 
     def _take(self, worker: Worker, processor: BatchProcessor, room: int) -> None:
         limits, taking = self._limits, self._taking

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 from tracejudge.clock import Clock
 from tracejudge_consumer.in_flight import InFlight
-from tracejudge_consumer.intake import RawRecord
+from tracejudge_consumer.intake import Intake, RawRecord
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.offsets import OffsetBook
 from tracejudge_consumer.report import PipelineReport
@@ -80,6 +80,16 @@ class Taking:
     def pending_s(self) -> float:
         """How long the batch has been waiting to be filled."""
         return self._clock.monotonic() - self._pending_since if self._pending else 0.0
+
+    def throttle(self, intake: Intake, room: int) -> None:
+        """Pauses what may not be taken from now, and resumes the rest. Compared anew each turn: rebalances move it."""
+        assigned = intake.assignment()
+        wanted = assigned if room <= 0 else self._book.full() & assigned
+        paused = intake.paused()
+        if wanted - paused:
+            intake.pause(wanted - paused)
+        if (paused & assigned) - wanted:
+            intake.resume((paused & assigned) - wanted)
 
     def hold(self, records: Sequence[RawRecord]) -> None:
         """Takes these on."""

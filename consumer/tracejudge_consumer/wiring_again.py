@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tracejudge.clock import SystemClock
-from tracejudge.judging import Panel
 from tracejudge.store import Store
 from tracejudge_consumer.background.again import Again
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
@@ -15,7 +14,7 @@ from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.settings import Settings
 from tracejudge_consumer.stages.build import Around, Stages, build_stages
-from tracejudge_consumer.wiring import sampling_policy
+from tracejudge_consumer.wiring import build_panel, sampling_policy
 from tracejudge_consumer.worker import Worker
 
 
@@ -24,7 +23,7 @@ def running_again(settings: Settings, store: Store) -> Iterator[tuple[Again, Sta
     """What judges stored traces again with the judges of the settings, on a worker of its own."""
 
     clock, limits = SystemClock(), PipelineLimits()
-    panel = Panel(settings.judges, clock=clock, spend=store.calls)
+    panel = build_panel(settings, store, settings.judges)
     worker = Worker(threads=limits.store_threads)
     try:
         stages = build_stages(

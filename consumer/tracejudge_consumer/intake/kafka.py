@@ -7,42 +7,30 @@ keeps records of paused partitions and gives them out after `resume`, so pausing
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import TopicPartition
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import (
     AuthorizationError,
     CommitFailedError,
     FencedInstanceIdError,
     IllegalGenerationError,
-    KafkaConfigurationError,
     KafkaError,
     RebalanceInProgressError,
-    SaslAuthenticationFailedError,
     UnknownMemberIdError,
 )
 from kafka.structs import OffsetAndMetadata
 
 from tracejudge.clock import Clock, SystemClock
-from tracejudge.errors import QueueUnavailable, SettingsError
 from tracejudge_consumer.intake import PartitionKey, PartitionListener, RawRecord
+from tracejudge_consumer.intake.kafka_connect import connect, no_access, sleep
 from tracejudge_consumer.intake.ownership import ThreadOwnership
 
 _LOG = logging.getLogger(__name__)
 
-_OURS: Final = frozenset({"bootstrap_servers", "group_id", "enable_auto_commit", "partition_assignment_strategy"})
 _NOT_OURS_ANY_MORE: Final = (CommitFailedError, IllegalGenerationError, UnknownMemberIdError, FencedInstanceIdError)
-_REFUSED_AT_THE_DOOR: Final = (AuthorizationError, SaslAuthenticationFailedError, KafkaConfigurationError)
-_PRODUCERS_ONLY: Final = frozenset(KafkaProducer.DEFAULT_CONFIG) - frozenset(KafkaConsumer.DEFAULT_CONFIG)
-_RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
-
-
-def _sleep(seconds: float) -> None:
-    threading.Event().wait(seconds)
 
 
 class KafkaIntake:
@@ -58,7 +46,7 @@ class KafkaIntake:
         start_patience_s: float = 60.0,
         commit_timeout_s: float = 5.0,
         clock: Clock | None = None,
-        wait: Callable[[float], object] = _sleep,
+        wait: Callable[[float], object] = sleep,
     ) -> None:
         """Connects, and waits up to `start_patience_s` for a broker that knows the topic.
 
@@ -74,7 +62,7 @@ class KafkaIntake:
         self._refused = 0
         self._failing = False
         self._closed = False
-        self._consumer: Any = _connect(
+        self._consumer: Any = connect(
             list(bootstrap_servers),
             topic,
             group,
@@ -94,7 +82,7 @@ class KafkaIntake:
         try:
             found = self._consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=max_records)
         except AuthorizationError as error:
-            raise _no_access(self._topic, self._group, error) from error
+            raise no_access(self._topic, self._group, error) from error
         except KafkaError as error:
             if not self._failing:
                 self._failing = True
@@ -133,7 +121,7 @@ class KafkaIntake:
             _LOG.warning("commit refused, the records are delivered again: %r", error)
             return False
         except AuthorizationError as error:
-            raise _no_access(self._topic, self._group, error) from error
+            raise no_access(self._topic, self._group, error) from error
         except KafkaError as error:
             _LOG.warning("commit not delivered, tried again later: %r", error)
             return False
@@ -254,72 +242,6 @@ class _Rebalance(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka
 
     async def on_partitions_lost(self, lost: Collection[Any]) -> None:
         self._intake.mourn(lost)
-
-
-def _connect(
-    servers: list[str],
-    topic: str,
-    group: str,
-    options: dict[str, Any],
-    *,
-    patience_s: float,
-    clock: Clock,
-    wait: Callable[[float], object],
-) -> Any:
-    taken = sorted(_OURS & options.keys())
-    if taken:
-        raise SettingsError([f"queue_options.{name}: is set by tracejudge itself; remove it" for name in taken])
-    settings = {
-        "auto_offset_reset": "earliest",
-        "session_timeout_ms": 10_000,
-        "heartbeat_interval_ms": 1_000,  # how soon a member learns that partitions move
-        "max_poll_records": 500,
-        "fetch_max_bytes": 16 * 1024 * 1024,  # what the client holds beyond our own bound
-        "isolation_level": "read_committed",  # what a producer aborted was never logged
-        "reconnect_backoff_max_ms": 1_000,
-        "bootstrap_timeout_ms": 5_000,
-        # One set of options serves who writes and who reads: what only a producer knows is passed over.
-        **{name: value for name, value in options.items() if name not in _PRODUCERS_ONLY},
-    }
-    deadline = clock.monotonic() + patience_s
-    where = f"{','.join(servers)} topic {topic!r}"
-    attempt = 0
-    while True:
-        try:
-            consumer: Any = KafkaConsumer(
-                bootstrap_servers=servers,
-                group_id=group,
-                enable_auto_commit=False,
-                partition_assignment_strategy=[CooperativeStickyAssignor()],
-                **settings,
-            )
-            try:
-                if consumer.partitions_for_topic(topic):
-                    return consumer
-                problem = f"{where}: the topic does not exist: create it, or correct its name in `queue`"
-            except BaseException:  # whatever it is, Ctrl-C too: its I/O thread must not outlive it
-                consumer.close(autocommit=False, timeout_ms=0)
-                raise
-            consumer.close(autocommit=False, timeout_ms=0)
-        except _REFUSED_AT_THE_DOOR as error:
-            raise _no_access(topic, group, error) from error
-        except KafkaError as error:
-            problem = f"{where}: no broker answers ({error!r}): start it, or correct `queue` and queue_options"
-        if clock.monotonic() >= deadline:
-            raise QueueUnavailable(problem)
-        if attempt == 0:
-            _LOG.warning("waiting up to %.0f s: %s", patience_s, problem)
-        wait(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
-        attempt += 1
-
-
-def _no_access(topic: str, group: str, error: Exception) -> SettingsError:
-    return SettingsError(
-        [
-            f"queue: the broker or its client refuses ({error!r}): correct queue_options, and allow READ and DESCRIBE "
-            f"on topic {topic!r} and READ on group {group!r}"
-        ]
-    )
 
 
 def _topic_partition(key: PartitionKey, topic: str) -> Any:
