@@ -171,3 +171,30 @@ def test_traces_that_no_judge_can_answer_are_told_from_an_outage(log: Path, stor
         calls = server.stats.calls
     assert (report.passed, report.invalid, dict(report.invalid_reasons)) == (1, 29, {"judge_error": 29})
     assert calls <= 300, "three attempts each, and the questions that proved the endpoint to be there"
+
+
+def test_b12_one_call_that_hangs_is_a_timeout_after_its_attempts_and_the_queue_is_polled_on(
+    log: Path, store: Store
+) -> None:
+    append(log, [make_trace(n) for n in range(4)])
+    hanging = make_trace(2).response or ""
+    reader, polls = intake(log), 0
+    really_poll = reader.poll
+
+    def poll(*, timeout_s: float, max_records: int) -> list[RawRecord]:
+        nonlocal polls
+        polls += 1
+        return really_poll(timeout_s=timeout_s, max_records=max_records)
+
+    reader.poll = poll  # type: ignore[method-assign]
+
+    def script(request: JudgeRequest) -> Reply:
+        return Reply(hang=True) if hanging in request.prompt else YES
+
+    with JudgeServer(script) as server:
+        panel = panel_at(server.base_url, patience_s=math.inf, timeout_s=0.5, max_attempts=2)
+        report = make_pipeline(log, store, panel, intake=reader).run(until_idle=True)
+        calls = server.stats.calls
+    assert (report.passed, report.invalid, dict(report.invalid_reasons)) == (3, 1, {"judge_timeout": 1})
+    assert calls == 3 + 2, "its attempts are bounded"
+    assert polls >= 10, "and nobody waited for it"

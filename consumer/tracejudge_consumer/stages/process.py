@@ -200,7 +200,7 @@ class BatchProcessor:
         self, answer: Coroutine[Any, Any, Answer], keys: Iterable[TraceKey], open_traces: _OpenTraces
     ) -> PipelineReport:
         given = await answer
-        open_traces.done(key for key in keys if key not in given.left)
+        open_traces.done(keys, left=given.left)
         return given.report
 
     def _count(self, read: ReadBatch) -> None:
@@ -221,11 +221,12 @@ class BatchProcessor:
 
 
 class _OpenTraces:
-    """What each trace of a batch still waits for; the last answer finishes it."""
+    """What each trace of a batch still waits for; the last answer finishes it, unless one was left unasked."""
 
     def __init__(self, traces: Sequence[IntakeRecord], turn: Turn, finish: Finish) -> None:
         self._traces = {record.key: record for record in traces}
         self._waits: Counter[TraceKey] = Counter()
+        self._left: set[TraceKey] = set()
         self._turn = turn
         self._finish = finish
 
@@ -233,8 +234,9 @@ class _OpenTraces:
         """One more answer is to come about each of these."""
         self._waits.update(keys)
 
-    def done(self, keys: Iterable[TraceKey]) -> None:
-        """One answer about each of these is stored."""
+    def done(self, keys: Iterable[TraceKey], *, left: Collection[TraceKey]) -> None:
+        """One answer about each of these is stored, but for those that were left to somebody else."""
+        self._left.update(left)
         for key in keys:
             self._waits[key] -= 1
             if not self._waits[key]:
@@ -247,7 +249,8 @@ class _OpenTraces:
                 self._end(key)
 
     def _end(self, key: TraceKey) -> None:
-        self._finish(self._traces[key].records)
+        if key not in self._left:
+            self._finish(self._traces[key].records)
         self._turn.leave(key)
 
 
