@@ -268,6 +268,10 @@ def test_who_is_silent_or_slow_is_not_waited_for(start: Start) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as slow:
         slow.sendall(b"POST /v1/tra")
         assert slow.recv(1) == b""
+
+
+def test_a_body_that_does_not_end_is_answered(start: Start) -> None:
+    gateway = start(limits={"read_timeout_s": 1.0})
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as slow:
         slow.sendall(b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
         slow.sendall(b"Content-Length: 9\r\n\r\n{")

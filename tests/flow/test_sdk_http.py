@@ -184,12 +184,12 @@ def test_while_the_queue_behind_is_away_everything_waits_and_then_arrives(
 def test_an_idle_connection_that_was_closed_is_replaced_at_once(
     queue: ScriptedTransport, opened: Callable[..., Transport]
 ) -> None:
-    with RunningGateway(lambda: queue, limits=GatewayLimits(read_timeout_s=0.1)) as gateway:
+    with RunningGateway(lambda: queue, limits=GatewayLimits(read_timeout_s=1.0)) as gateway:
         gateway.wait_ready()
         transport = opened(gateway.url)
         transport.send(batch(1))
         gateway_closed = threading.Event()
-        for _ in range(200):  # until the gateway has closed what is idle
+        for _ in range(1000):  # until the gateway has closed what is idle
             if b"tracejudge_gateway_connections 1.0" in gateway.request("GET", "/metrics").body:
                 gateway_closed.set()
                 break

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,12 @@ from tracejudge_sdk.codec import encode
 from tracejudge_sdk.errors import RecordError
 from tracejudge_sdk.trace import Trace
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "settings.example.toml"
 SIX_LINES = {
     "query": "question",
     "response": "answer",
@@ -270,6 +278,18 @@ def test_what_is_no_object_is_refused_in_the_codecs_words(value: bytes) -> None:
 def test_a_mapping_that_cannot_work_is_a_fault_of_the_settings(mapping: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         MappingSettings.model_validate(mapping)
+
+
+def test_the_mapping_of_the_example_settings_is_one() -> None:
+    """Both ways of source_nodes that it shows, with every field there is."""
+    block = EXAMPLE.read_text(encoding="utf-8").partition("# [intake.mapping]\n")[2].partition("\n\n")[0]
+    lines = [line.removeprefix("# ") for line in block.splitlines()]
+    plain = "\n".join(line for line in lines if not line.startswith("# "))
+    MappingSettings.model_validate(tomllib.loads(plain))
+    (other,) = [line.removeprefix("# ") for line in lines if line.startswith("# source_nodes")]
+    values = {**tomllib.loads(plain), **tomllib.loads(other)}
+    mapping = MappingSettings.model_validate(values)
+    assert mapping.model_fields_set == set(MappingSettings.model_fields)
 
 
 JSON = st.recursive(
