@@ -375,6 +375,30 @@ def test_while_the_queue_is_away_clients_come_again_and_nothing_needs_a_restart(
     assert ids(queue) == ["t-000001"]
 
 
+def test_a_queue_that_can_be_reached_and_loses_every_batch_is_not_ready(start: Start, queue: ScriptedTransport) -> None:
+    """A topic that does not exist: connecting works, and says nothing."""
+    gateway = start()
+    queue.lossy = True
+    for _ in range(1000):  # between two batches a probe finds the queue there
+        if queue.lost == 2:
+            break
+        assert gateway.post(record(1)).status == 503
+        threading.Event().wait(0.01)
+    assert queue.lost == 2
+    for _ in range(5):
+        ready = gateway.request("GET", "/ready")
+        assert (ready.status, "scripted to lose" in ready.json["reasons"][0]) == (503, True)
+        threading.Event().wait(0.05)
+    assert b"tracejudge_gateway_queue_up 0.0" in gateway.request("GET", "/metrics").body
+    queue.lossy = False
+    for _ in range(500):
+        if gateway.post(record(9)).status == 200:
+            break
+        threading.Event().wait(0.01)
+    gateway.wait_ready()
+    assert ids(queue) == ["t-000009"]
+
+
 def test_what_the_queue_refuses_is_told_by_line(start: Start, queue: ScriptedTransport) -> None:
     queue.refuse = {"t-000002"}
     answer = start().post(b"\n".join([record(1), record(2), record(3)]))

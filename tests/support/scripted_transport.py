@@ -10,11 +10,13 @@ from tracejudge_sdk.transports.memory import MemoryTransport
 
 
 class ScriptedTransport(MemoryTransport):
-    """Set `down`, `refuse` (record keys) or `hold`, from any thread; closing it changes nothing."""
+    """Set `down`, `lossy` (it can be reached), `refuse` (record keys) or `hold`, from any thread; it never closes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.down = False
+        self.lossy = False
+        self.lost = 0
         self.refuse: set[str] = set()
         self.hold = False
         self.entered = threading.Event()
@@ -27,6 +29,9 @@ class ScriptedTransport(MemoryTransport):
         if not records:
             return
         self.sends += 1
+        if self.lossy:
+            self.lost += 1
+            raise TransportUnavailable("scripted to lose batches")
         if self.hold:
             self.entered.set()
             assert self.go.wait(30)

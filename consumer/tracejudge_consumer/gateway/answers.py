@@ -74,3 +74,20 @@ def summary(answers: list[LineAnswer]) -> dict[str, Any]:
 def retry_after(seconds: float) -> str:
     """The value of the header: whole seconds, at least 1."""
     return str(max(1, min(MAX_PAUSE_S, round(seconds + 0.5))))
+
+
+def method_not_allowed(allowed: str) -> Refusal:
+    """The refusal of another method than `allowed`."""
+    return Refusal(405, reason="method", limit=allowed, remedy=f"use {allowed}", headers={"Allow": allowed})
+
+
+def queue_away(retry_after_s: float) -> Refusal:
+    """The refusal of a whole request while nothing can be taken."""
+    return Refusal(
+        503,
+        reason="queue_away",
+        value="the queue does not take records now",
+        limit="a queue that answers",
+        remedy="send it again after the time in Retry-After",
+        retry_after_s=retry_after_s,
+    )

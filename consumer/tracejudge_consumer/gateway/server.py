@@ -23,11 +23,20 @@ from tracejudge.clock import Clock, SystemClock
 from tracejudge.errors import SettingsError
 from tracejudge_consumer.contract import Fault
 from tracejudge_consumer.gateway.admission import Admission
-from tracejudge_consumer.gateway.answers import LineAnswer, Refusal, retry_after, status_of, summary
+from tracejudge_consumer.gateway.answers import (
+    LineAnswer,
+    Refusal,
+    method_not_allowed,
+    queue_away,
+    retry_after,
+    status_of,
+    summary,
+)
 from tracejudge_consumer.gateway.body import Budget, read_body, too_long
 from tracejudge_consumer.gateway.connections import BoundedServer
+from tracejudge_consumer.gateway.forms import form_of
 from tracejudge_consumer.gateway.limits import GatewayLimits
-from tracejudge_consumer.gateway.lines import CONTENT_TYPES, BodyKind, ReadLine, read_lines
+from tracejudge_consumer.gateway.lines import BodyKind, ReadLine, read_lines
 from tracejudge_consumer.gateway.metrics import GatewayMetrics
 from tracejudge_consumer.gateway.writer import Outcome, QueueAway, QueueWriter
 from tracejudge_consumer.rendering import to_json
@@ -162,7 +171,7 @@ class Gateway:
 
     def _status(self, request: web.BaseRequest) -> web.Response:
         if request.method not in ("GET", "HEAD"):
-            raise _method("GET")
+            raise method_not_allowed("GET")
         if request.path == "/metrics":
             self._admission.check_key(request.headers)
             return web.Response(
@@ -175,15 +184,15 @@ class Gateway:
 
     async def _traces(self, request: web.BaseRequest) -> web.Response:
         if request.method != "POST":
-            raise _method("POST")
+            raise method_not_allowed("POST")
         self._admission.check_no_page(request.headers)
         self._admission.check_key(request.headers)
-        kind, encoding = _form(request)
+        kind, encoding = form_of(request)
         length, most = request.content_length, self._limits.max_body_bytes
         if length is not None and length > most:
             raise too_long(f"{length} bytes", most)
         if self._stopping:
-            raise _away(1.0)
+            raise queue_away(1.0)
         held = 0
 
         def take(size: int) -> None:
@@ -225,7 +234,7 @@ class Gateway:
     async def _answer(self, body: bytes, kind: BodyKind) -> web.Response:
         loop = asyncio.get_running_loop()
         if self._writer.trouble is not None and not self._writer.max_record_bytes:
-            raise _away(1.0)
+            raise queue_away(1.0)
         read = partial(
             read_lines,
             body,
@@ -267,31 +276,6 @@ def _set_exception(future: asyncio.Future[None], error: BaseException) -> None:
         future.set_exception(error)
 
 
-def _form(request: web.BaseRequest) -> tuple[BodyKind, str]:
-    kind = CONTENT_TYPES.get(request.content_type.lower())
-    if kind is None:
-        raise Refusal(
-            415,
-            reason="content_type",
-            field="Content-Type",
-            value=repr(request.content_type[:80]),
-            limit="application/json or application/x-ndjson",
-            remedy="send the header `Content-Type: application/x-ndjson` with one JSON object a line",
-        )
-    encoding = request.headers.get("Content-Encoding", "").strip().lower()
-    encoding = {"": "identity", "x-gzip": "gzip"}.get(encoding, encoding)
-    if encoding not in ("identity", "gzip"):
-        raise Refusal(
-            415,
-            reason="content_encoding",
-            field="Content-Encoding",
-            value=repr(encoding[:80]),
-            limit="gzip, or none",
-            remedy="compress with gzip, or not at all",
-        )
-    return kind, encoding
-
-
 def _line_answer(line: ReadLine, outcome: Outcome | None) -> LineAnswer:
     if outcome is None:
         return LineAnswer(line=line.number, status="refused", faults=line.faults)
@@ -307,21 +291,6 @@ def _line_answer(line: ReadLine, outcome: Outcome | None) -> LineAnswer:
         remedy="shorten its longest texts",
     )
     return LineAnswer(line=line.number, status="refused", trace_id=line.trace_id, faults=(fault,))
-
-
-def _method(allowed: str) -> Refusal:
-    return Refusal(405, reason="method", limit=allowed, remedy=f"use {allowed}", headers={"Allow": allowed})
-
-
-def _away(retry_after_s: float) -> Refusal:
-    return Refusal(
-        503,
-        reason="queue_away",
-        value="the queue does not take records now",
-        limit="a queue that answers",
-        remedy="send it again after the time in Retry-After",
-        retry_after_s=retry_after_s,
-    )
 
 
 def _json(status: int, body: Any, headers: dict[str, str] | None = None) -> web.Response:

@@ -24,6 +24,8 @@ from tracejudge_sdk.transports import Transport
 
 _LOG = logging.getLogger(__name__)
 
+_LOST_LIMIT: Final = 2
+_LOST_FOR_S: Final = 60.0
 _BATCH_RECORDS: Final = 1_000
 _BATCH_BYTES: Final = 4_000_000
 
@@ -81,10 +83,13 @@ class QueueWriter:
         self._up = False
         self._trouble = "the queue was not asked yet"
         self._retry_at = 0.0
-        self._failures = 0
+        self._failures = 0  # in a row, probes too
+        self._lost = 0  # batches in a row that did not get through, whatever probes said between
+        self._lost_at = 0.0
         self._draw = random.Random()  # noqa: S311 - spreads probes, protects nothing
         self._sending_since: float | None = None
         self._max_record_bytes = 0
+        metrics.queue_up.set_function(lambda: float(self.trouble is None))
         self._thread = threading.Thread(target=self._run, name="tracejudge-gateway-writer", daemon=True)
 
     @property
@@ -94,7 +99,13 @@ class QueueWriter:
 
     @property
     def trouble(self) -> str | None:
-        """Why records are not taken now; None while they are."""
+        """Why records are not taken now; None while they are.
+
+        A probe only connects: a topic that is not there, or may not be written to, lets it through and loses each
+        batch. After two of these in a row a probe's word is not taken until some time has passed without another.
+        """
+        if self._up and self._lost >= _LOST_LIMIT and self._clock.monotonic() - self._lost_at < _LOST_FOR_S:
+            return self._trouble
         return None if self._up else self._trouble
 
     def stuck_s(self) -> float:
@@ -154,7 +165,6 @@ class QueueWriter:
         except BaseException as error:  # noqa: BLE001 - it is raised again where the gateway is waited for
             # Nothing comes after this thread: who waits must hear of it, and so must the process.
             self._up, self._trouble = False, f"the writer ended: {type(error).__name__}"
-            self._metrics.queue_up.set(0)
             self._on_fatal(error)
         finally:
             self._abandon()
@@ -215,8 +225,10 @@ class QueueWriter:
             return [Outcome("refused", str(error)) if i in refused else _DURABLE for i in range(len(batch))]
         except TransportUnavailable as error:
             failed = set(range(len(batch))) if error.failed is None else set(error.failed)
+            self._lost, self._lost_at = self._lost + 1, self._clock.monotonic()
             self._fail(str(error))
             return [Outcome("away") if i in failed else _DURABLE for i in range(len(batch))]
+        self._lost = 0
         self._recovered()
         return [_DURABLE] * len(batch)
 
@@ -239,7 +251,6 @@ class QueueWriter:
         if not self._up:
             _LOG.info("the queue takes records")
             self._up, self._failures = True, 0
-            self._metrics.queue_up.set(1)
 
     def _fail(self, words: str) -> None:
         if not self._failures:
@@ -251,7 +262,6 @@ class QueueWriter:
             self._up, self._trouble = False, words
             self._failures += 1
             self._retry_at = self._clock.monotonic() + self._retry.delay_s(self._failures, self._draw.random())
-        self._metrics.queue_up.set(0)
         self._abandon()
 
     def _abandon(self) -> None:
