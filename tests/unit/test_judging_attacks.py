@@ -32,7 +32,7 @@ def test_no_attack_wins_under_our_prompts(judge: str) -> None:
 @pytest.mark.parametrize("judge", STOCK)
 def test_most_win_under_llama_index_s_prompts(judge: str) -> None:
     """Else the test above would prove nothing about the prompts."""
-    assert rate(attempts([judge], attacks())) > 0.4
+    assert rate(attempts([judge], attacks()[::3])) > 0.4
 
 
 @pytest.mark.parametrize("boundary", SPLITS)
