@@ -192,10 +192,10 @@ class KafkaBroker:
         data = self._home / "data"
         shutil.rmtree(data, ignore_errors=True)
         self._log.unlink(missing_ok=True)
-        self._port, controller_port = _free_ports()
-        self._settings.write_text(
-            _PROPERTIES.format(port=self._port, controller_port=controller_port, data=data), encoding="utf-8"
-        )
+        self._port, controller_port = free_ports()
+        properties = _PROPERTIES.format(port=self._port, controller_port=controller_port, data=data)
+        more = self._more_properties(controller_port=controller_port)
+        self._settings.write_text(properties + more, encoding="utf-8")
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if cluster_id.startswith("-"):
             cluster_id = "A" + cluster_id[1:]  # the tool would read it as an option
@@ -205,6 +205,10 @@ class KafkaBroker:
         if done.returncode != 0:
             said = (done.stdout + done.stderr)[-3000:]
             raise BrokerStartError(f"the storage could not be formatted:\n{said}")
+
+    def _more_properties(self, *, controller_port: int) -> str:
+        """Lines added to the settings; of a repeated name the last one counts."""
+        return ""
 
     def _launch(self, timeout_s: float) -> None:
         process = GuardedProcess(self._java_command("kafka.Kafka", str(self._settings)), self._log)
@@ -297,7 +301,7 @@ def broker_or_reason() -> KafkaBroker | str:
     return broker.__enter__()
 
 
-def _free_ports() -> tuple[int, int]:
+def free_ports() -> tuple[int, int]:
     """Two free ports of loopback, below the range the kernel hands out to clients.
 
     Within that range, a client that retries while the broker is down can be given the broker's own port: it
