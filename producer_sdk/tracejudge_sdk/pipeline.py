@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tracejudge_sdk.drainer import Drainer
     from tracejudge_sdk.spool import Spool
 
-_STOP_GRACE_S: Final = 0.3
+_STOP_GRACE_S: Final = 0.1
 """Above the limit of close(): for the threads to notice, and for the transport to let go."""
 
 

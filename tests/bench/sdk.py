@@ -104,6 +104,7 @@ def down(run: Run) -> Iterator[Figure]:
         yield at_most(f"{name}: log() p50 / healthy p50", ratios, 1.5)
         yield at_most(f"{name}: exit above its limit of {EXIT_S:g} s", [row["exit_s"] - EXIT_S for row in rows], 0.5)
         yield exactly(f"{name}: traces missing from the account", _worst(rows), 0)
+    yield shown("import tracejudge_sdk", [row["import_s"] for row in healthy], unit="s")
 
 
 def memory(run: Run) -> Iterator[Figure]:

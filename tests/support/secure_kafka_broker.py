@@ -27,7 +27,7 @@ listener.name.tls.ssl.keystore.location={keystore}
 
 
 class SecureKafkaBroker(KafkaBroker):
-    """As KafkaBroker, whose plain listener stays for the readers of the tests, with one for SASL and one for SASL in TLS.
+    """As KafkaBroker, whose plain listener stays for the readers of the tests; with one for SASL, one for SASL in TLS.
 
     Raises KafkaUnavailableError without openssl, which makes the certificate.
     """
