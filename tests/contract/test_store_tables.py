@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tests.support.store_fixture import with_database
 from tracejudge.alerts.event import AlertEvent, SeriesKey
-from tracejudge.errors import SchemaTooNew, StoreError, StoreUnavailable
+from tracejudge.errors import StoreError, StoreUnavailable
 from tracejudge.scores import DeadLetter, JudgeId, Label, TraceKey
 from tracejudge.store import (
     AlertSnapshot,
@@ -30,7 +28,6 @@ from tracejudge.store import (
     open_store,
 )
 from tracejudge.store.leases import Leases
-from tracejudge.store.migrate import migrations
 from tracejudge.testing import make_trace
 from tracejudge_sdk.trace import Feedback, TracePart
 
@@ -273,47 +270,6 @@ def test_of_claims_made_at_once_exactly_one_wins(contract_store: Store) -> None:
     for thread in threads:
         thread.join()
     assert sum(lease is not None for lease in won) == 1
-
-
-def test_a_schema_from_the_future_is_refused_unless_it_says_it_is_compatible(contract_store: Store) -> None:
-    known = migrations()[-1].version
-    record = "INSERT INTO schema_migrations (version, name, oldest_reader, release) VALUES"
-    try:
-        contract_store.command(f"{record} ({known + 1}, 'additive', {known}, '9.9')")
-        contract_store.check_schema()
-        assert contract_store.migrate() == []
-        contract_store.command(f"{record} ({known + 2}, 'breaking', {known + 2}, '9.9')")
-        for call in (contract_store.check_schema, contract_store.migrate):
-            with pytest.raises(SchemaTooNew, match="upgrade tracejudge"):
-                call()
-    finally:
-        contract_store.command(
-            f"ALTER TABLE schema_migrations DELETE WHERE version > {known} SETTINGS mutations_sync = 1"
-        )
-
-
-def test_an_empty_database_is_told_to_migrate_and_the_printed_ddl_does_it(contract_url: str) -> None:
-    with open_store(with_database(contract_url, "ddl_test")) as store:
-        with pytest.raises(StoreError, match="tracejudge migrate"):
-            store.check_schema()
-        with pytest.raises(StoreError, match="tracejudge migrate"):
-            store.traces.get("t")
-        for statement in re.split(r";\s*\n", store.ddl()):
-            if statement.strip() and not statement.startswith("USE"):
-                store._connection.command(statement, database=not statement.startswith("CREATE DATABASE"))
-        store.check_schema()
-        assert store.migrate() == []
-        store.command("DROP DATABASE ddl_test")
-
-
-def test_every_statement_of_a_migration_may_be_repeated() -> None:
-    for migration in migrations():
-        for statement in migration.statements:
-            sql = "\n".join(line for line in statement.splitlines() if not line.startswith("--"))
-            sql = sql.lstrip()
-            assert re.match(
-                r"CREATE (TABLE|MATERIALIZED VIEW) IF NOT EXISTS|ALTER TABLE \w+ ADD (COLUMN|INDEX) IF NOT EXISTS", sql
-            ), sql
 
 
 def test_a_server_that_is_not_there_is_said_to_be_unavailable() -> None:

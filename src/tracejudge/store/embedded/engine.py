@@ -46,6 +46,7 @@ class Statement:
     params: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     default_format: str = "TabSeparated"
+    read_only: bool = False  # asked for by the client: chDB's own setting could not be taken back from a handle
 
     @property
     def verb(self) -> str:
@@ -54,8 +55,8 @@ class Statement:
 
     @property
     def reads(self) -> bool:
-        """True when it only reads, so that it may be cancelled, and sent by GET."""
-        return self.verb in _READS
+        """True when it only reads, so that it may be cancelled, and sent by GET or with `readonly`."""
+        return self.verb in _READS and not sql.writes(self.sql)
 
 
 @dataclass(slots=True)
@@ -138,7 +139,10 @@ class Handle:
             return
         if b";" in statement.sql and sql.has_more_than_one(statement.sql):
             raise EngineError("Code: 62. DB::Exception: Multi-statements are not allowed. (SYNTAX_ERROR)", code=62)
-        text = statement.sql.decode("utf-8")
+        try:
+            text = statement.sql.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise EngineError(f"Code: 62. DB::Exception: the query is not UTF-8: {error}. (SYNTAX_ERROR)") from error
         reads = statement.reads
         summary.format = (sql.output_format(statement.sql) or statement.default_format) if reads else None
         if statement.verb in _STREAMED and summary.format in STREAMABLE:

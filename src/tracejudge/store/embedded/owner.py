@@ -8,10 +8,14 @@ import secrets
 import threading
 from concurrent.futures import Future
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracejudge.errors import MissingExtra
 from tracejudge.store.embedded.engine import Engine
 from tracejudge.store.embedded.ownership import ENGINE_NAME, DirectoryLock, Endpoint, publish, withdraw
+
+if TYPE_CHECKING:
+    from tracejudge.store.embedded.server import EmbeddedServer
 
 _HANDLES = 8
 
@@ -27,6 +31,7 @@ class Owner:
         self._stopping: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run, name="tracejudge-store-owner", daemon=True)
         self.endpoint: Endpoint
+        self.server: EmbeddedServer
 
     @property
     def alive(self) -> bool:
@@ -73,6 +78,7 @@ class Owner:
         try:
             password, instance = secrets.token_urlsafe(32), secrets.token_hex(16)
             server = EmbeddedServer(engine, password=password, instance=instance, limits=limits)
+            self.server = server
             port = await server.start()
             try:
                 endpoint = Endpoint(

@@ -51,6 +51,7 @@ class Limits:
 
     concurrent: int = 8
     body_bytes: int = 256 * 1024 * 1024
+    held_bytes: int = 1024 * 1024 * 1024  # of all requests together, waiting ones included
     memory_bytes: int = 2_000_000_000  # of one statement, unless it says otherwise
     execution_s: float = 300.0
 
@@ -68,6 +69,7 @@ class EmbeddedServer:
         self._helpers = ThreadPoolExecutor(2, thread_name_prefix="tracejudge-store-helper")
         self._running = asyncio.Semaphore(limits.concurrent)
         self._waiting = 0
+        self._held = 0
         self._sessions = Sessions(engine)
         self._version = ""
         self._hosts: frozenset[str] = frozenset()
@@ -134,14 +136,24 @@ class EmbeddedServer:
             return self._error(f"Code: 36. DB::Exception: {error}. (BAD_ARGUMENTS)", code=36)
         except EngineError as error:
             return self._error(str(error), code=error.code)
-        if request.method == "GET" and not statement.reads:
+        if (request.method == "GET" or statement.read_only) and not statement.reads:
             return self._error(
-                "Code: 164. DB::Exception: Cannot execute query in readonly mode: GET only reads. (READONLY)", code=164
+                "Code: 164. DB::Exception: Cannot execute query in readonly mode: GET and `readonly` only read. "
+                "(READONLY)",
+                code=164,
             )
-        if self._waiting >= _MAX_WAITING:
+        size = len(statement.sql)
+        if self._waiting >= _MAX_WAITING or (self._held and self._held + size > self._limits.held_bytes):
             return self._error(
                 "Code: 202. DB::Exception: Too many simultaneous queries. (TOO_MANY_SIMULTANEOUS_QUERIES)", code=202
             )
+        self._held += size
+        try:
+            return await self._in_turn(request, statement)
+        finally:
+            self._held -= size
+
+    async def _in_turn(self, request: web.Request, statement: Statement) -> web.StreamResponse:
         self._waiting += 1
         try:
             await self._running.acquire()
@@ -157,7 +169,7 @@ class EmbeddedServer:
         loop = asyncio.get_running_loop()
         outlet = Outlet(loop, whole=request.query.get("wait_end_of_query") == "1")
         session = request.query.get("session_id")
-        lifetime_s = float(request.query.get("session_timeout") or 60)
+        lifetime_s = _lifetime_s(request.query.get("session_timeout"))
         work = loop.run_in_executor(self._threads, self._work, statement, outlet, session, lifetime_s)
         try:
             first = await outlet.first()
@@ -209,6 +221,7 @@ class EmbeddedServer:
         """Runs in a thread of the pool, one statement at a time."""
         summary = Summary()
         try:
+            self._sessions.expire()
             context = self._engine.handle(statement) if session is None else self._sessions.handle(session, lifetime_s)
             outlet.summary = summary
             with context as handle:
@@ -251,6 +264,7 @@ class EmbeddedServer:
         if not text.strip():
             raise EngineError("Code: 62. DB::Exception: Empty query. (SYNTAX_ERROR)", code=62)
         settings = {k: v for k, v in fields.items() if k not in _TRANSPORT and not k.startswith("param_")}
+        read_only = settings.pop("readonly", "0") not in ("", "0")
         settings.setdefault("max_memory_usage", str(self._limits.memory_bytes))
         settings.setdefault("max_execution_time", f"{self._limits.execution_s:g}")
         return Statement(
@@ -258,6 +272,7 @@ class EmbeddedServer:
             database=fields.get("database") or request.headers.get("X-ClickHouse-Database") or "default",
             params={k[6:]: v for k, v in fields.items() if k.startswith("param_")},
             settings=settings,
+            read_only=read_only,
             default_format=fields.get("default_format") or request.headers.get("X-ClickHouse-Format") or "TabSeparated",
         )
 
@@ -314,3 +329,12 @@ class EmbeddedServer:
         )
         response.set_status(413)
         return response
+
+
+def _lifetime_s(text: str | None) -> float:
+    """Of a session after its last request, seconds; 60 where the client says nothing that is a number."""
+    try:
+        value = float(text or 60)
+    except ValueError:
+        return 60.0
+    return min(max(value, 1.0), 3600.0) if value == value else 60.0

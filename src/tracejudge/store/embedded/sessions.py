@@ -59,6 +59,11 @@ class Sessions:
                 session.busy = False
                 session.expires_at = time.monotonic() + min(lifetime_s, 3600.0)
 
+    def expire(self) -> None:
+        """Closes what nobody has used for its lifetime; cheap enough to be called with every request."""
+        with self._lock:
+            self._expire()
+
     def close(self) -> None:
         """Closes every session; none may be in use."""
         with self._lock:

@@ -102,6 +102,12 @@ def output_format(sql: bytes) -> str | None:
     return found
 
 
+def writes(sql: bytes) -> bool:
+    """True for what begins like a query and is none: `WITH ... INSERT`, `SELECT ... INTO OUTFILE`. A column of such a
+    name is taken for it too."""
+    return any(token.text.upper() in (b"INSERT", b"OUTFILE") for token in _top_level(sql))
+
+
 def has_more_than_one(sql: bytes) -> bool:
     """True when a second statement follows a semicolon."""
     seen = False
