@@ -95,6 +95,33 @@ def fit(sets: list[LabelledSet]) -> tuple[Array, float]:
     return coefficients, float(theta[-1] - (coefficients * mean).sum())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """Means over the seven sets, each left out of its own fit."""
+
+    auc: float
+    balanced_accuracy: float
+    length_auc: float
+    ms_per_trace: float
+
+
+def leave_one_out(folder: Path | None = None) -> Mean:
+    """What to expect on an app not seen. `folder` None takes that of TRACEJUDGE_DATA."""
+    folder = Path(os.environ["TRACEJUDGE_DATA"]) if folder is None else folder
+    sets = {name: read_set(folder / f"{name}.jsonl.gz") for name in SETS}
+    scores = []
+    for name, part in sets.items():
+        coefficients, intercept = fit([other for key, other in sets.items() if key != name])
+        logit = part.features @ coefficients + intercept
+        auc = roc_auc_score(part.supported, logit)
+        accuracy = balanced_accuracy_score(part.supported, logit >= 0.0)
+        scores.append((auc, accuracy, roc_auc_score(part.supported, part.length), part.ms_per_trace))
+    mean = np.array(scores).mean(0)
+    return Mean(
+        auc=float(mean[0]), balanced_accuracy=float(mean[1]), length_auc=float(mean[2]), ms_per_trace=float(mean[3])
+    )
+
+
 def main() -> int:
     default = os.environ.get("TRACEJUDGE_DATA") or Path(__file__).parents[3] / "shared" / "data"
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else default)
