@@ -155,7 +155,7 @@ class CacheSettings(_Section):
 
     enabled: bool = True
     entries: Annotated[int, Field(ge=1)] = 100_000
-    size_bytes: Annotated[int, Field(ge=100_000)] = 64_000_000
+    size_bytes: Annotated[int, Field(ge=100_000)] = 128_000_000
 
 
 _Days = Annotated[int, Field(ge=1, le=36_500)]

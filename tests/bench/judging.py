@@ -120,7 +120,7 @@ def overhead(run: Run) -> Iterator[Figure]:
 def spans(run: Run) -> Iterator[Figure]:
     """Makespan over ideal list scheduling, fed in batches of 50."""
     for workers in (10, 50):
-        seconds = latencies(run.pick(3_000, 60 * workers // 5))
+        seconds = latencies(run.pick(3_000, 30 * workers))
         rounds = run.pick(3 if workers == 50 else 1, 1)
         found = [makespan(seconds, workers=workers) for _ in range(rounds)]
         yield at_most(f"2 makespan / ideal, {len(seconds)} calls, {workers} workers", found, 1.03)
@@ -129,7 +129,7 @@ def spans(run: Run) -> Iterator[Figure]:
 def refusals(run: Run) -> Iterator[Figure]:
     """The same with 5 % of transient 429s."""
     for workers in (10, 50):
-        seconds = latencies(run.pick(3_000, 60 * workers // 5))
+        seconds = latencies(run.pick(3_000, 30 * workers))
         rng = random.Random(17)
         refused = frozenset(row for row in range(len(seconds)) if rng.random() < 0.05)
         rounds = run.pick(3 if workers == 50 else 1, 1)
@@ -148,7 +148,7 @@ def capacity(run: Run) -> Iterator[Figure]:
         panel = panel_of(Timed(server.reply), workers=64)
         tasks = tasks_of(int(1.3 * allowed))
         server.begin()
-        work = asyncio.ensure_future(feed(panel, tasks, in_flight=400))
+        work = asyncio.ensure_future(feed(panel, tasks))
         await asyncio.wait({work}, timeout=3 * phase_s)
         answered = len(server.answered)
         work.cancel()
@@ -170,7 +170,7 @@ def rows(run: Run) -> Iterator[Figure]:
             raise CallError("HTTP 500", status=500)
 
     judge = Timed(poison)
-    results = asyncio.run(feed(panel_of(judge, workers=16), tasks_of(500), in_flight=400))
+    results = asyncio.run(feed(panel_of(judge, workers=16), tasks_of(500)))
     settled = sum(score.outcome.settled for result in results for score in result.scores)
     yield exactly("4 results of 500 rows, one of them poison", settled, 499)
     yield exactly("  calls for the poison row (max_attempts 3)", judge.calls[250], 3)
@@ -186,7 +186,7 @@ def rows(run: Run) -> Iterator[Figure]:
         make_task(make_trace(n, trace_id=f"t{place}", query=f"row-{n}: what?")) for place, n in enumerate(contents)
     ]
     twins = Timed(quick)
-    asyncio.run(feed(panel_of(twins, workers=16, cache=VerdictCache()), tasks, in_flight=400))
+    asyncio.run(feed(panel_of(twins, workers=16, cache=VerdictCache()), tasks))
     yield exactly("4 calls for 200 requests with 80 distinct contents", sum(twins.calls.values()), 80)
 
 

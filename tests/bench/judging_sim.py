@@ -21,6 +21,9 @@ from tracejudge.testing import make_trace
 MEDIAN_S: Final = 0.08
 SIGMA: Final = 0.4
 BATCH: Final = 50
+IN_FLIGHT: Final = 2_000
+"""Rows that the consumer holds at once by default."""
+
 _ROW: Final = re.compile(r"row-(\d+)")
 
 
@@ -49,7 +52,7 @@ class Timed:
 
     async def complete(self, messages: Sequence[Message]) -> Completion:
         found = _ROW.search(messages[-1].content)
-        row = int(found[1]) if found else 0
+        row = int(found[1]) if found else 10**6
         self.calls[row] = self.calls.get(row, 0) + 1
         await self._reply(row, self.calls[row])
         return Completion(text="YES", input_tokens=100, output_tokens=1, model="simulated")
@@ -71,9 +74,9 @@ def tasks_of(count: int) -> list[JudgeTask]:
     return [make_task(make_trace(n, query=f"row-{n}: what is it?")) for n in range(count)]
 
 
-async def feed(panel: Panel, tasks: Sequence[JudgeTask], *, in_flight: int) -> list[PanelResult]:
-    """Judges the tasks in batches of 50, each handed in as soon as fewer than `in_flight` rows are open."""
-    gate = asyncio.Semaphore(max(1, in_flight // BATCH))
+async def feed(panel: Panel, tasks: Sequence[JudgeTask]) -> list[PanelResult]:
+    """Judges the tasks in batches of 50, each handed in as soon as fewer than IN_FLIGHT rows are open."""
+    gate = asyncio.Semaphore(IN_FLIGHT // BATCH)
 
     async def one(batch: Sequence[JudgeTask]) -> PanelResult:
         async with gate:
@@ -88,14 +91,15 @@ def makespan(seconds: Sequence[float], *, workers: int, refused: frozenset[int] 
     latency; the ideal counts that as work, and no waiting."""
 
     async def reply(row: int, call: int) -> None:
-        await asyncio.sleep(seconds[row])
+        await asyncio.sleep(seconds[row] if row < len(seconds) else 0.0)
         if row in refused and call == 1:
             raise CallError("HTTP 429", status=429)
 
     async def run() -> float:
         panel, tasks = panel_of(Timed(reply), workers=workers), tasks_of(len(seconds))
+        await panel.evaluate([make_task(make_trace(10**6))])  # a judge that never answered gets five calls at once
         start = time.perf_counter()
-        results = await feed(panel, tasks, in_flight=max(400, 8 * workers))
+        results = await feed(panel, tasks)
         took = time.perf_counter() - start
         scored = sum(score.outcome.settled for result in results for score in result.scores)
         if scored < len(seconds) - 2:

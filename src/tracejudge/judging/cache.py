@@ -23,9 +23,12 @@ from tracejudge.judging.loops import PerLoop
 _LOG: Final = logging.getLogger(__name__)
 
 MEMORY_ENTRIES: Final = 100_000
-MEMORY_BYTES: Final = 64_000_000
+MEMORY_BYTES: Final = 128_000_000
 _UNSTORED_MOST: Final = 10_000
 _ENTRY_BYTES: Final = 600  # of key, tuple and table slot, beside the texts
+
+
+_EMPTY: Final = Judgement()
 
 
 class CacheKey(NamedTuple):
@@ -84,7 +87,7 @@ class Verdict:
         return json.dumps([*fields, self.model_reported, self.fingerprint])
 
     def judgement(self, served: str) -> Judgement:
-        return Judgement(
+        return _EMPTY.but(
             passing=self.passing,
             score=self.score,
             feedback=self.feedback,

@@ -44,6 +44,7 @@ class Limiter:
         self._concurrency = Concurrency(concurrency)
         self._requests = Pace(requests_per_min) if requests_per_min is not None else None
         self._tokens = Pace(tokens_per_min) if tokens_per_min is not None else None
+        self._paces = [pace for pace in (self._requests, self._tokens) if pace is not None]
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -54,6 +55,8 @@ class Limiter:
         self._background: Waiters = deque()
         self._live_seen = float("-inf")
         self._closed_until = float("-inf")
+        self._closes = False  # it did, once: until then no call need look at the clock for it
+        self._replays = False  # there was background work, once
 
     @property
     def limit(self) -> int:
@@ -68,7 +71,9 @@ class Limiter:
     async def acquire(self, *, background: bool = False) -> None:
         """Waits for a slot; live callers in the order of asking, background ones after them."""
         with self._lock:
-            if not background:
+            if background:
+                self._replays = True
+            elif self._replays:
                 self._live_seen = self._clock.monotonic()
             if self._free(background=background) and not self._live and not (background and self._background):
                 self._take(background=background)
@@ -96,7 +101,7 @@ class Limiter:
 
     async def begin(self, tokens: int) -> None:
         """Waits, with the slot in hand, until the endpoint's rates allow a call of about `tokens`; then it is open."""
-        if self._requests is not None or self._tokens is not None or self._closed_until > self._clock.monotonic():
+        if self._paces or self._closes:
             await self._paced(tokens)
         self._open_calls += 1
 
@@ -116,6 +121,7 @@ class Limiter:
             if cut and retry_after_s is not None:
                 until = self._clock.monotonic() + min(retry_after_s, LONGEST_CLOSURE_S)
                 self._closed_until = max(self._closed_until, until)
+                self._closes = True
 
     def ended(self) -> None:
         """A call that was begun ended in a way that says nothing about capacity."""
@@ -129,14 +135,18 @@ class Limiter:
                 self._tokens.correct(more)
 
     async def _paced(self, tokens: int) -> None:
-        with self._lock:
-            now = self._clock.monotonic()
-            wait_s = max(
-                self._closed_until - now,
-                self._requests.reserve(1, now) if self._requests is not None else 0.0,
-                self._tokens.reserve(tokens, now) if self._tokens is not None else 0.0,
-            )
-        if wait_s > 0.0:
+        # Taken when it is time, not ahead of it: until then the calls before may turn out dearer than they said.
+        while True:
+            with self._lock:
+                now = self._clock.monotonic()
+                waits = [self._closed_until - now, *(pace.wait_s(now) for pace in self._paces)]
+                wait_s = max(waits)
+                if wait_s <= 0.0:
+                    if self._requests is not None:
+                        self._requests.take(1, now)
+                    if self._tokens is not None:
+                        self._tokens.take(tokens, now)
+                    return
             await self._sleep(wait_s)
 
     def _free(self, *, background: bool) -> bool:

@@ -19,11 +19,13 @@ class Pace:
         self._s_per_unit = 60.0 / per_min
         self._arrival = float("-inf")
 
-    def reserve(self, units: float, now: float) -> float:
-        """Takes `units` and gives the seconds to wait before using them. `now`: seconds that never go back."""
-        earliest = max(self._arrival, now)
-        self._arrival = earliest + units * self._s_per_unit
-        return max(0.0, earliest - now - BURST_S)
+    def wait_s(self, now: float) -> float:
+        """Seconds until something may be taken. `now`: seconds that never go back."""
+        return max(0.0, self._arrival - now - BURST_S)
+
+    def take(self, units: float, now: float) -> None:
+        """Takes `units` now."""
+        self._arrival = max(self._arrival, now) + units * self._s_per_unit
 
     def correct(self, units: float) -> None:
         """Adds what was taken too little (or, negative, too much)."""
