@@ -30,8 +30,8 @@ def test_importing_the_sdk_loads_nothing_heavy_beside_pydantic() -> None:
 
 def test_making_a_client_and_logging_nothing_loads_nothing_more() -> None:
     client = "import tracejudge_sdk; client = tracejudge_sdk.TraceClient('{}', app='shop'); client.close()"
-    for url in ("sqlite:///unused.db", "kafka://localhost:9092/traces"):
-        assert not {"kafka", "sqlite3"} & _loaded(client.format(url))
+    for url in ("sqlite:///unused.db", "kafka://localhost:9092/traces", "https://gateway.invalid"):
+        assert not {"kafka", "sqlite3", "ssl", "http.client"} & _loaded(client.format(url))
 
 
 def test_the_integrations_load_their_library_only_when_used() -> None:
