@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from tests.support.records import append, intake
 from tests.support.running_pipeline import quick_limits
 from tracejudge.alerts import AlertEvent
 from tracejudge.judging import JudgeSpec, NothingSpent, Panel
+from tracejudge.reports import read_rates
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Decision, JudgeId
-from tracejudge.store import ScoreFilter, Store
+from tracejudge.store import RateQuery, ScoreFilter, Store
 from tracejudge.testing import ManualClock, make_score, make_trace
+from tracejudge.testing.builders import START
 from tracejudge_consumer.background.model_changes import ModelChanges
 from tracejudge_consumer.pipeline import Pipeline
 from tracejudge_consumer.wiring import register_judges
@@ -67,6 +70,14 @@ def test_a_shadow_judge_scores_live_traffic_beside_it_and_is_asked_once(
     assert {(row.run_id, row.judge_name, row.decision) for row in cut} == {("shadow", "trial", Decision.SAMPLED_OUT)}
     assert len(cut) == 12 - judged
     assert store.judges.adoptions("trial") == []
+    # Its rate can be read; what rates and alerts read of live traffic does not hold it.
+    whole = RateQuery(start=START - timedelta(hours=1), end=START + timedelta(hours=1), step_s=None, run_id="shadow")
+    assert [(line.judge_name, line.rate.judged) for line in read_rates(store, whole) if line.rate] == [
+        ("trial", judged)
+    ]
+    assert {line.judge_name for line in read_rates(store, replace(whole, run_id="live"))} == {"lexical"}
+    folded = store.scores.since(None, until=store.now() + timedelta(hours=1), limit=1000)
+    assert {score.judge_name for score in folded} == {"lexical"}
     # The same records once more: nothing is judged again in either run.
     append(log, [make_trace(n) for n in range(12)])
     consume(log, store, specs(server, shadow=True), SamplingPolicy(judges={"trial": 0.5}))

@@ -125,6 +125,9 @@ def clean(text: str) -> str:
     """`text` without control tokens, forged markers and lone surrogates (which no endpoint takes)."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    # Most texts hold no such letter, and looking for one costs a fiftieth of the pattern.
+    if not any(letter in text for letter in _LESS[1:-1]):
+        return text
     return _CONTROL.sub("‹", text)
 
 
