@@ -62,6 +62,7 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "dead-letters": ("Change", "Records nobody could read: look, send again, give up."),
     "retry": ("Change", "Judge again what a judge failed to judge."),
     "replay": ("Change", "Judge stored traces again, under another judge."),
+    "gate": ("Change", "Pass or fail a release on a fixed dataset."),
     "release": ("Change", "Is a new release no worse than the old one?"),
     "compare": ("Change", "Compare two judges or runs on the same traces."),
     "judge": ("Change", "Judge one stored answer by hand."),

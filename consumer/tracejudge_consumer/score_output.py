@@ -46,7 +46,10 @@ def row_of(item: Score | LedgerRow, trace: Trace, *, heuristic: bool, with_answe
     """
     row: dict[str, Any] = {
         "trace_id": item.trace_id,
+        "case_id": trace.case_id,
         "app": item.app,
+        "version": item.version,
+        "category": item.category,
         "judge": item.judge_name,
         "judge_id": item.judge_id,
         "heuristic": heuristic,

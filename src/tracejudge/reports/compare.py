@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tracejudge.reports.accuracy import Accuracy, LabelCounts, accuracy
 from tracejudge.reports.paired import (
@@ -141,13 +141,13 @@ def compare(
         a_passed, b_passed = pair.a.outcome is Outcome.PASSED, pair.b.outcome is Outcome.PASSED
         a.passed += a_passed
         b.passed += b_passed
-        counts = _adding(counts, a_passed, b_passed)
+        counts = counts.adding(a_passed=a_passed, b_passed=b_passed)
         if by is not None:
             name = str(getattr(pair.a, by))
-            slices[name] = _adding(slices.get(name, PairedCounts()), a_passed, b_passed)
+            slices[name] = slices.get(name, PairedCounts()).adding(a_passed=a_passed, b_passed=b_passed)
         good_a, good_b = a.criterion.get(pair.key), b.criterion.get(pair.key)
         if good_a is not None and good_b is not None:
-            correct = _adding(correct, a_passed == good_a, b_passed == good_b)
+            correct = correct.adding(a_passed=a_passed == good_a, b_passed=b_passed == good_b)
         if a_passed != b_passed:
             kept = downs if a_passed else ups
             if len(kept) < kept_flips:
@@ -200,16 +200,6 @@ def in_words(comparison: Comparison) -> list[str]:
         else:
             said.append(f"The {labelled} labelled ones do not tell which of the two agrees with people more often.")
     return said
-
-
-def _adding(counts: PairedCounts, a_passed: bool, b_passed: bool) -> PairedCounts:
-    if a_passed:
-        if b_passed:
-            return replace(counts, both_passed=counts.both_passed + 1)
-        return replace(counts, only_a_passed=counts.only_a_passed + 1)
-    if b_passed:
-        return replace(counts, only_b_passed=counts.only_b_passed + 1)
-    return replace(counts, both_failed=counts.both_failed + 1)
 
 
 def _share(part: int, whole: int) -> PassRate | None:

@@ -25,6 +25,15 @@ class PairedCounts:
     only_b_passed: int = 0
     both_failed: int = 0
 
+    def adding(self, *, a_passed: bool, b_passed: bool) -> PairedCounts:
+        """These counts and one pair more."""
+        return PairedCounts(
+            both_passed=self.both_passed + (a_passed and b_passed),
+            only_a_passed=self.only_a_passed + (a_passed and not b_passed),
+            only_b_passed=self.only_b_passed + (b_passed and not a_passed),
+            both_failed=self.both_failed + (not a_passed and not b_passed),
+        )
+
     @property
     def n(self) -> int:
         return self.both_passed + self.only_a_passed + self.only_b_passed + self.both_failed

@@ -1,0 +1,102 @@
+"""The verdicts of one run over a fixed dataset, as the gate looks at them: one for each (case, judge)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracejudge.errors import CheckFailed
+from tracejudge.scores import Outcome, Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one judge said of one case. `outcome` None: it was not judged (not applicable, over budget ...)."""
+
+    case: str
+    judge_name: str
+    judge_id: str
+    outcome: Outcome | None
+    slices: Mapping[str, str]  # version, category and app of the case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVerdicts:
+    """All of a run. `dataset` names what was judged: two runs over the same cases have the same."""
+
+    dataset: str
+    verdicts: tuple[Verdict, ...]
+    latency_p95_ms: float | None = None  # of the pipeline's own answers, where they were measured
+
+    @property
+    def judge_ids(self) -> dict[str, str]:
+        """The JudgeId behind each judge name."""
+        return {verdict.judge_name: verdict.judge_id for verdict in self.verdicts}
+
+
+def read_rows(path: Path) -> RunVerdicts:
+    """The rows that `tracejudge score` wrote; how long answers took is in the manifest beside them, if there is one.
+
+    Raises CheckFailed for a file that is none of these, naming the line.
+    """
+    verdicts = []
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                verdicts.append(_verdict(json.loads(line)))
+            except (ValueError, KeyError, TypeError) as error:
+                raise CheckFailed(
+                    f"{path}: line {number} is no row of `tracejudge score` ({type(error).__name__}: {error})"
+                ) from error
+    return RunVerdicts(dataset=_dataset(verdicts), verdicts=tuple(verdicts), latency_p95_ms=_latency_p95_ms(path))
+
+
+def _latency_p95_ms(path: Path) -> float | None:
+    manifest = path.with_name(f"{path.name}.manifest.json")
+    if not manifest.exists():
+        return None
+    try:
+        engine = json.loads(manifest.read_text(encoding="utf-8"))["engine"]
+        return None if engine is None or engine["latency_ms"] is None else float(engine["latency_ms"]["p95"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckFailed(
+            f"{manifest}: is no manifest of `tracejudge score` ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _dataset(verdicts: Iterable[Verdict]) -> str:
+    """Named by its cases, not by their answers: two releases answer the same questions differently."""
+    cases = sorted({f"{verdict.slices['app']}\x1f{verdict.case}" for verdict in verdicts})
+    return hashlib.sha256("\x1e".join(cases).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def of_scores(scores: Iterable[Score]) -> RunVerdicts:
+    """The verdicts of a stored run."""
+    verdicts = tuple(
+        Verdict(
+            case=score.trace_id,
+            judge_name=score.judge_name,
+            judge_id=score.judge_id,
+            outcome=score.outcome,
+            slices={"app": score.app, "version": score.version, "category": score.category},
+        )
+        for score in scores
+    )
+    return RunVerdicts(dataset=_dataset(verdicts), verdicts=verdicts)
+
+
+def _verdict(row: Mapping[str, Any]) -> Verdict:
+    settled = {outcome.value: outcome for outcome in Outcome}
+    return Verdict(
+        case=str(row.get("case_id") or row["trace_id"]),
+        judge_name=str(row["judge"]),
+        judge_id=str(row["judge_id"]),
+        outcome=settled.get(str(row["outcome"])),
+        slices={name: str(row.get(name) or "") for name in ("app", "version", "category")},
+    )

@@ -1,0 +1,77 @@
+"""`tracejudge gate` after `tracejudge score`, and on a stored run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracejudge.store import Store
+from tracejudge.testing import make_score
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, run
+
+SUPPORTED = "The limit of this plan is ten users per account."
+THRESHOLDS = '[[thresholds]]\njudge = "lexical"\nminimum = 0.8\nmax_drop = 0.05\n'
+
+
+def dataset(path: Path, *, bad: int) -> Path:
+    """Sixty answers, of which `bad` have nothing to do with their passage."""
+    rows = [
+        {
+            "trace_id": f"case-{number}",
+            "query": "What is the limit?",
+            "response": "Elephants migrate across continents every winter." if number < bad else SUPPORTED,
+            "source_nodes": [SUPPORTED],
+        }
+        for number in range(60)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def scored(path: Path) -> str:
+    assert run(["score", str(path), "--judge", "lexical", "--json"]) == EXIT_DONE
+    return f"{path}.scores.jsonl"
+
+
+def test_score_then_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("thresholds.toml").write_text(THRESHOLDS)
+    good = scored(dataset(tmp_path / "d.jsonl", bad=2))
+    assert run(["gate", good]) == EXIT_FAILED  # max_drop without a baseline
+    assert "needs a baseline" in capsys.readouterr().err
+    assert run(["gate", good, "--baseline", "b.json", "--update-baseline"]) == EXIT_DONE
+    assert run(["gate", good, "--baseline", "b.json", "--junit", "g.xml", "--markdown", "g.md"]) == EXIT_DONE
+    assert "lexical at least 80 %" in capsys.readouterr().out
+    assert 'failures="0"' in Path("g.xml").read_text()
+    assert Path("g.md").read_text().startswith("### tracejudge gate: passed")
+
+    # Another release answers the same questions worse.
+    worse = scored(dataset(tmp_path / "worse.jsonl", bad=25))
+    capsys.readouterr()
+    assert run(["gate", worse, "--baseline", "b.json", "--json"]) == EXIT_FAILED
+    result: Any = json.loads(capsys.readouterr().out)["gate"]
+    assert [check["decided"] for check in result["checks"]] == ["failed", "failed"]
+    assert len(result["checks"][1]["changed"]) == 23
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(Path("d.jsonl").read_text().splitlines(keepends=True)[:-1]))
+    assert run(["gate", scored(other), "--baseline", "b.json"]) == EXIT_FAILED
+    assert "of another dataset" in capsys.readouterr().err
+
+    Path("thresholds.toml").write_text("min_cases = 500\n" + THRESHOLDS)
+    assert run(["gate", good, "--baseline", "b.json"]) == EXIT_UNDECIDED
+    Path("thresholds.toml").write_text('[[thresholds]]\njudge = "lexical"\nminimum = 80\n')
+    assert run(["gate", good]) == EXIT_USAGE
+    assert "thresholds[0].minimum" in capsys.readouterr().err
+    assert run(["gate"]) == EXIT_USAGE
+
+
+def test_a_stored_run(store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tracejudge.toml").write_text(f'queue = "sqlite:///q.db"\nstore = "{store_url}"\n')
+    Path("thresholds.toml").write_text('[[thresholds]]\njudge = "lexical"\nminimum = 0.8\n')
+    store.scores.insert([make_score(number, passed=number >= 50, run_id="nightly") for number in range(100)])
+    assert run(["gate", "--run", "nightly"]) == EXIT_FAILED
+    assert run(["gate", "--run", "nothing"]) == EXIT_FAILED

@@ -1,0 +1,242 @@
+"""The gate blocks what is worse, passes what is noise, and says when it cannot tell."""
+
+from __future__ import annotations
+
+import json
+import random
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tracejudge.errors import CheckFailed
+from tracejudge.gate import (
+    Decided,
+    RunVerdicts,
+    Thresholds,
+    Verdict,
+    decide,
+    junit_xml,
+    markdown,
+    of_run,
+    of_scores,
+    read_baseline,
+    read_rows,
+    write_baseline,
+)
+from tracejudge.scores import Outcome
+from tracejudge.testing import make_score
+
+JUDGE = "faithfulness"
+
+
+def run_of(
+    outcomes: list[Outcome | None], *, judge_id: str = f"{JUDGE}@1", dataset: str = "d", **more: Any
+) -> RunVerdicts:
+    verdicts = tuple(
+        Verdict(
+            case=f"case-{number}",
+            judge_name=JUDGE,
+            judge_id=judge_id,
+            outcome=outcome,
+            slices={"app": "shop", "version": "", "category": "odd" if number % 2 else "even"},
+        )
+        for number, outcome in enumerate(outcomes)
+    )
+    return RunVerdicts(dataset=dataset, verdicts=verdicts, **more)
+
+
+def passing(passed: int, failed: int, invalid: int = 0) -> list[Outcome | None]:
+    return [*[Outcome.PASSED] * passed, *[Outcome.FAILED] * failed, *[Outcome.INVALID] * invalid]
+
+
+def thresholds(*limits: dict[str, Any], **more: Any) -> Thresholds:
+    return Thresholds.model_validate({"thresholds": [{"judge": JUDGE, **limit} for limit in limits], **more})
+
+
+def test_a_rate_below_the_minimum_beyond_doubt_fails_and_one_above_passes() -> None:
+    asked = thresholds({"minimum": 0.8})
+    assert decide(asked, run_of(passing(60, 40)), None).decided is Decided.FAILED
+    assert decide(asked, run_of(passing(95, 5)), None).decided is Decided.PASSED
+    near = decide(asked, run_of(passing(78, 22)), None)
+    assert near.decided is Decided.PASSED
+    assert near.checks[0].words == "no evidence that it is worse"
+    strict = decide(thresholds({"minimum": 0.8}, strict=True), run_of(passing(82, 18)), None)
+    assert strict.decided is Decided.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("policy", "decided"), [("undecided", Decided.UNDECIDED), ("pass", Decided.PASSED), ("fail", Decided.FAILED)]
+)
+def test_too_few_cases_are_decided_by_policy_and_told(policy: str, decided: Decided) -> None:
+    result = decide(thresholds({"minimum": 0.8}, too_few=policy), run_of(passing(3, 9)), None)
+    assert result.decided is decided
+    assert "not enough evidence: 12 settled cases, 20 needed" in result.checks[0].words
+
+
+def test_a_slice_is_held_to_its_own_minimum() -> None:
+    outcomes: list[Outcome | None] = [Outcome.FAILED if number % 2 else Outcome.PASSED for number in range(200)]
+    asked = thresholds({"minimum": 0.9, "where": {"category": "odd"}}, {"minimum": 0.9, "where": {"category": "even"}})
+    odd, even = decide(asked, run_of(outcomes), None).checks
+    assert (odd.decided, even.decided) == (Decided.FAILED, Decided.PASSED)
+    assert odd.cases == 100
+
+
+def test_invalid_verdicts_are_in_no_rate_and_have_a_limit_of_their_own() -> None:
+    run = run_of(passing(90, 0, 60))
+    minimum, invalid = decide(thresholds({"minimum": 0.8, "max_invalid": 0.1}), run, None).checks
+    assert (minimum.decided, minimum.cases) == (Decided.PASSED, 90)
+    assert (invalid.decided, invalid.cases) == (Decided.FAILED, 150)
+    assert invalid.estimate is not None
+    assert invalid.estimate.value == pytest.approx(0.4)
+
+
+def test_a_latency_budget_is_kept_or_not_or_was_not_measured() -> None:
+    asked = thresholds({"minimum": 0.1}, max_latency_p95_ms=800)
+    good = passing(50, 0)
+    assert decide(asked, run_of(good, latency_p95_ms=700.0), None).decided is Decided.PASSED
+    assert decide(asked, run_of(good, latency_p95_ms=900.0), None).decided is Decided.FAILED
+    assert decide(asked, run_of(good), None).decided is Decided.UNDECIDED
+
+
+def flipped(outcomes: list[Outcome | None], *, down: int, up: int, seed: int) -> list[Outcome | None]:
+    """The same with `down` passes failed and `up` failures passed, at random places."""
+    rng = random.Random(seed)
+    changed = list(outcomes)
+    for wanted, other, count in ((Outcome.PASSED, Outcome.FAILED, down), (Outcome.FAILED, Outcome.PASSED, up)):
+        for place in rng.sample([k for k, outcome in enumerate(outcomes) if outcome is wanted], count):
+            changed[place] = other
+    return changed
+
+
+def test_a_planted_regression_is_blocked_and_noise_of_the_same_size_passes() -> None:
+    """Over 200 seeds: 24 of 300 verdicts change, all for the worse, or as many each way give or take chance."""
+    before = passing(240, 60)
+    baseline = of_run(run_of(before))
+    asked = thresholds({"max_drop": 0.03})
+    blocked = passed = 0
+    for seed in range(200):
+        rng = random.Random(1000 + seed)
+        bad = sum(rng.random() < 0.1 for _ in range(240))
+        noise = sum(rng.random() < 0.5 for _ in range(24))
+        worse = decide(asked, run_of(flipped(before, down=bad, up=0, seed=seed)), baseline)
+        same = decide(asked, run_of(flipped(before, down=noise, up=24 - noise, seed=seed)), baseline)
+        blocked += worse.decided is Decided.FAILED
+        passed += same.decided is Decided.PASSED
+    assert blocked >= 180, blocked
+    assert passed >= 190, passed
+
+
+def test_the_cases_that_got_worse_are_named() -> None:
+    before = passing(100, 0)
+    after = flipped(before, down=30, up=0, seed=1)
+    (check,) = decide(thresholds({"max_drop": 0.02}), run_of(after), of_run(run_of(before))).checks
+    assert check.decided is Decided.FAILED
+    assert set(check.changed) == {f"case-{k}" for k, outcome in enumerate(after) if outcome is Outcome.FAILED}
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (run_of(passing(50, 0), dataset="other"), "of another dataset"),
+        (run_of(passing(50, 0), judge_id=f"{JUDGE}@2"), f"was {JUDGE}@1 and is {JUDGE}@2 now"),
+    ],
+)
+def test_a_void_comparison_is_refused_with_the_way_out(run: RunVerdicts, words: str) -> None:
+    baseline = of_run(run_of(passing(50, 0)))
+    with pytest.raises(CheckFailed, match=words) as caught:
+        decide(thresholds({"max_drop": 0.02}), run, baseline)
+    assert "--update-baseline" in str(caught.value)
+
+
+def test_a_missing_baseline_and_an_unknown_judge_are_refused() -> None:
+    with pytest.raises(CheckFailed, match="needs a baseline"):
+        decide(thresholds({"max_drop": 0.02}), run_of(passing(50, 0)), None)
+    asked = Thresholds.model_validate({"thresholds": [{"judge": "relevancy", "minimum": 0.5}]})
+    with pytest.raises(CheckFailed, match="has no verdicts in this run, which has: faithfulness"):
+        decide(asked, run_of(passing(50, 0)), None)
+
+
+def test_a_baseline_file_says_what_it_was_made_of(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    baseline = of_run(run_of([Outcome.PASSED, Outcome.FAILED, Outcome.INVALID, None]))
+    write_baseline(path, baseline)
+    assert read_baseline(path) == baseline
+    for text, words in (("{", "is not JSON"), ('{"format": 2}', "format 2"), ('{"format": 1}', "is no baseline")):
+        path.write_text(text)
+        with pytest.raises(CheckFailed, match=words):
+            read_baseline(path)
+    with pytest.raises(CheckFailed, match="No such file"):
+        read_baseline(tmp_path / "none.json")
+
+
+def test_rows_are_read_with_the_latency_of_their_manifest(tmp_path: Path) -> None:
+    rows, manifest = tmp_path / "x.scores.jsonl", tmp_path / "x.scores.jsonl.manifest.json"
+    row = {"trace_id": "t", "case_id": "c", "judge": JUDGE, "judge_id": f"{JUDGE}@1", "outcome": "passed"}
+    rows.write_text(json.dumps(row) + "\n" + json.dumps({**row, "case_id": None, "outcome": "not_applicable"}) + "\n")
+    assert read_rows(rows).latency_p95_ms is None
+    manifest.write_text(json.dumps({"engine": {"latency_ms": {"p95": 12.5}}}))
+    run = read_rows(rows)
+    assert run.latency_p95_ms == 12.5
+    assert [(v.case, v.outcome) for v in run.verdicts] == [("c", Outcome.PASSED), ("t", None)]
+    manifest.write_text(json.dumps({"engine": None}))
+    assert read_rows(rows).latency_p95_ms is None
+    manifest.write_text("[]")
+    with pytest.raises(CheckFailed, match="is no manifest"):
+        read_rows(rows)
+    rows.write_text("{}\n")
+    with pytest.raises(CheckFailed, match="line 1 is no row"):
+        read_rows(rows)
+
+
+def test_a_dataset_is_its_cases_whatever_was_answered(tmp_path: Path) -> None:
+    row = {"trace_id": "t", "judge": JUDGE, "judge_id": f"{JUDGE}@1", "outcome": "passed"}
+    one, other = tmp_path / "1", tmp_path / "2"
+    one.write_text(json.dumps(row) + "\n")
+    other.write_text(json.dumps({**row, "outcome": "failed"}) + "\n")
+    assert read_rows(one).dataset == read_rows(other).dataset
+
+
+def test_the_dataset_of_a_stored_run_is_its_cases_in_any_order() -> None:
+    scores = [make_score(number) for number in range(5)]
+    assert of_scores(scores).dataset == of_scores(reversed(scores)).dataset
+    assert of_scores(scores).dataset != of_scores(scores[1:]).dataset
+
+
+def test_junit_and_markdown_hold_no_markup_of_a_case() -> None:
+    run = run_of(passing(100, 0))
+    hostile = RunVerdicts(
+        dataset="d",
+        verdicts=tuple(
+            Verdict(
+                case=f"<b>|`{number}\x1b", judge_name=JUDGE, judge_id=f"{JUDGE}@1", outcome=outcome, slices={"app": ""}
+            )
+            for number, outcome in enumerate(flipped(passing(100, 0), down=40, up=0, seed=2))
+        ),
+    )
+    base = RunVerdicts(
+        dataset="d",
+        verdicts=tuple(
+            Verdict(case=v.case, judge_name=JUDGE, judge_id=v.judge_id, outcome=Outcome.PASSED, slices={})
+            for v in hostile.verdicts
+        ),
+    )
+    result = decide(thresholds({"max_drop": 0.02}), hostile, of_run(base))
+    suite = ElementTree.fromstring(junit_xml(result))  # noqa: S314 - our own
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    text = markdown(result)
+    assert "<b>" not in text
+    assert "\x1b" not in text
+    assert "and 20 more" in text
+    undecided = decide(thresholds({"minimum": 0.5}, min_cases=1000), run, None)
+    assert ElementTree.fromstring(junit_xml(undecided)).get("errors") == "1"  # noqa: S314 - our own
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"minimum": 1.5}, {"minimum": 80}, {"max_drop": -0.1}, {"where": {"color": "x"}, "minimum": 0.5}]
+)
+def test_limits_that_cannot_be_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        thresholds(limits)
