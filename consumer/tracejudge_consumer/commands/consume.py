@@ -12,6 +12,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tracejudge.store import Store
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.json_logs import JsonFormatter
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, progress_bar, to_json
@@ -63,7 +64,8 @@ def run_consumer(
     watch = watch or Watch(consumer=True)
     with watch.over(settings), progress_line(f"reading {without_password(settings.queue)}", hidden=quiet) as progress:
         pipeline = build_pipeline(settings, store, health=watch.health, metrics=watch.metrics, progress=progress)
-        return pipeline.run(until_idle=until_idle, stop=stop)
+        with settled_heap():
+            return pipeline.run(until_idle=until_idle, stop=stop)
 
 
 def set_up_logging(settings: Settings) -> None:

@@ -129,7 +129,8 @@ class EvalRunner(BatchEvalRunner):
         results: dict[str, list[EvaluationResult]] = {
             name: cast("list[EvaluationResult]", [None] * rows) for name in self.evaluators
         }
-        bar = tqdm(total=rows * len(results), disable=not self.show_progress)
+        # Even one that shows nothing costs a tenth of judging one answer.
+        bar = tqdm(total=rows * len(results)) if self.show_progress else None
 
         async def evaluate(name: str, evaluator: BaseEvaluator, row: int) -> None:
             more = {key: values[row] for key, values in keywords[name].items()} if name in keywords else {}
@@ -137,7 +138,8 @@ class EvalRunner(BatchEvalRunner):
                 results[name][row] = await job(evaluator, row, more)()
             except Exception as error:  # noqa: BLE001 - anybody's evaluator: its error is this row's result
                 results[name][row] = _invalid(error, queries[row], responses[row])
-            bar.update()
+            if bar is not None:
+                bar.update()
 
         jobs = (
             partial(evaluate, name, evaluator, row)
@@ -147,7 +149,8 @@ class EvalRunner(BatchEvalRunner):
         try:
             await _pool(jobs, self.workers, rows * len(results))
         finally:
-            bar.close()
+            if bar is not None:
+                bar.close()
         return results
 
     def _keywords(self, given: Mapping[str, Any], rows: int) -> Keywords:

@@ -1,0 +1,17 @@
+"""What the consumer costs: end to end per core, reading, memory, a slow judge's time, verdicts bought twice.
+
+TRACEJUDGE_DATA=FOLDER python -m tests.bench.consumer --quick
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.bench.consumer_decode import decoding
+from tests.bench.consumer_flow import flow
+from tests.bench.frame import main
+
+CASES = {"flow": flow, "decode": decoding}
+
+if __name__ == "__main__":
+    sys.exit(main("consumer", CASES))

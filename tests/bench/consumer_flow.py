@@ -1,0 +1,283 @@
+"""End to end per core: the whole consumer with an instant judge, against LlamaIndex's own runner and evaluator.
+
+Both read the same records of real texts from a SQLite log, decode them and store scores in the same store, which is a
+process of its own (its CPU counts for neither; ours stores the traces too). Both judges answer at once: what is
+measured is everything around the model. CPU time of the process, so that a busy machine disturbs little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import statistics
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Final
+
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.base.response.schema import Response
+from llama_index.core.evaluation import BatchEvalRunner, FaithfulnessEvaluator
+from llama_index.core.llms.custom import CustomLLM
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from tests.bench.frame import Figure, Run, at_least, at_most, shown
+from tests.bench.labelled import labelled_traces
+from tests.support.store_process import StoreProcess
+from tracejudge.clock import SystemClock
+from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel
+from tracejudge.judging.client import Completion, Message
+from tracejudge.sampling import SamplingPolicy
+from tracejudge.scores import JudgeId, Outcome, Score
+from tracejudge.signals import compute_signals
+from tracejudge.store import Store, StoredTrace, open_store
+from tracejudge_consumer.collector import settled_heap
+from tracejudge_consumer.intake.sqlite import SqliteIntake
+from tracejudge_consumer.limits import PipelineLimits
+from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_sdk.codec import decode, encode
+from tracejudge_sdk.trace import Trace
+from tracejudge_sdk.transports.sqlite_log import SqliteLog
+
+_BATCH: Final = 100
+_STOCK_SHARE: Final = 10  # of the traces, one in so many: the stock evaluator takes that much longer
+_JUDGE: Final = JudgeId("stock@000000000000")
+
+
+class InstantCompleter:
+    """A model that answers at once."""
+
+    async def complete(self, messages: Sequence[Message]) -> Completion:
+        return Completion(
+            text='{"unsupported": [], "verdict": "YES"}', input_tokens=700, output_tokens=12, model="judge"
+        )
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class InstantLLM(CustomLLM):
+    """The same for LlamaIndex's evaluator."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(context_window=128_000, num_output=256, model_name="judge")
+
+    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        return CompletionResponse(text="YES")
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        return CompletionResponse(text="YES")
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        raise NotImplementedError("nobody streams here")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A log with the records, and an open store."""
+
+    log: Path
+    store: Store
+    traces: Sequence[Trace]
+
+
+@contextmanager
+def place(traces: Sequence[Trace]) -> Iterator[Place]:
+    """A fresh log of the traces, and a fresh store in another process."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tracejudge-bench-")))
+        log = SqliteLog(folder / "queue.db")
+        log.append([(trace.trace_id.encode(), encode(trace), (), 0) for trace in traces])
+        log.close()
+        owner = stack.enter_context(StoreProcess(f"chdb:///{folder}/store"))
+        owner.hear()
+        owner.ask("migrate")
+        store = stack.enter_context(open_store(f"chdb:///{folder}/store"))
+        yield Place(log=folder / "queue.db", store=store, traces=traces)
+
+
+def specs() -> list[JudgeSpec]:
+    """A judge by a model, without any cap that could be reached."""
+    base_url = "http://127.0.0.1:9/v1"
+    return [
+        JudgeSpec(
+            name="faithful",
+            kind="faithfulness",
+            base_url=base_url,
+            model="judge",
+            max_calls_per_h=10**9,
+            concurrency=64,
+        )
+    ]
+
+
+def panel() -> Panel:
+    return Panel(
+        specs(), clock=SystemClock(), spend=NothingSpent(), environ={}, make_completer=lambda _: InstantCompleter()
+    )
+
+
+def ours(at: Place) -> float:
+    """CPU seconds per trace of the whole pipeline."""
+    pipeline = Pipeline(
+        intake=SqliteIntake(SqliteLog(at.log), group=uuid.uuid4().hex),
+        store=at.store,
+        panel=panel(),
+        policy=SamplingPolicy(),
+        limits=PipelineLimits(lag_interval_s=0.2),
+    )
+    with settled_heap():  # as `tracejudge consume` does
+        began = time.process_time()
+        report = pipeline.run(until_idle=True)
+        spent = time.process_time() - began
+    assert report.scored == len(at.traces), report
+    return spent / len(at.traces)
+
+
+def stock(at: Place, count: int) -> float:
+    """CPU seconds per trace of the same with BatchEvalRunner and FaithfulnessEvaluator as they come."""
+
+    async def work() -> None:
+        evaluator = FaithfulnessEvaluator(llm=InstantLLM())
+        intake = SqliteIntake(SqliteLog(at.log), group=uuid.uuid4().hex)
+        try:
+            done = 0
+            while done < count:
+                records = intake.poll(timeout_s=0.2, max_records=min(_BATCH, count - done))
+                traces = [record for record in map(decode, (one.value for one in records)) if isinstance(record, Trace)]
+                if not traces:
+                    continue
+                results = await BatchEvalRunner({"stock": evaluator}, workers=64).aevaluate_responses(
+                    queries=[trace.query for trace in traces], responses=[_response(trace) for trace in traces]
+                )
+                at.store.scores.insert(
+                    [_score(trace, bool(one.passing)) for trace, one in zip(traces, results["stock"], strict=True)]
+                )
+                done += len(traces)
+        finally:
+            intake.close()
+
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        asyncio.run(work())
+    return (time.process_time() - began) / count
+
+
+def _response(trace: Trace) -> Response:
+    nodes = [
+        NodeWithScore(node=TextNode(id_=node.node_id, text=node.text or ""), score=node.score)
+        for node in trace.source_nodes
+    ]
+    return Response(response=trace.response, source_nodes=nodes)
+
+
+def _score(trace: Trace, passed: bool) -> Score:
+    return Score(
+        environment=trace.environment,
+        app=trace.app,
+        version=trace.version,
+        category="",
+        trace_id=trace.trace_id,
+        event_time=trace.event_time,
+        judge_name="stock",
+        judge_id=_JUDGE,
+        outcome=Outcome.PASSED if passed else Outcome.FAILED,
+        score=float(passed),
+        judged_at=datetime.now(timezone.utc),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """CPU seconds per trace of what is not our own code around it: measured alone, on the same traces."""
+
+    decode: float
+    runner: float
+    insert: float
+
+
+def parts(at: Place) -> Parts:
+    """Reading the records; judging them through the runner, one question a trace as the pipeline asks; inserting the
+    same rows in the same batches, the index's lookup included."""
+    raw = [encode(trace) for trace in at.traces]
+    count = len(raw)
+    began = time.process_time()
+    for one in raw:
+        decode(one)
+    decoding = time.process_time() - began
+    tasks = [
+        JudgeTask(
+            trace=trace,
+            judge_names=frozenset({"faithful"}),
+            inclusion_probability={"faithful": 1.0},
+            event_time=trace.event_time,
+        )
+        for trace in at.traces
+    ]
+    judges = panel()
+
+    async def judge() -> list[Any]:
+        found: list[Any] = []
+        for start in range(0, count, _BATCH):
+            found += await asyncio.gather(*(judges.evaluate([task]) for task in tasks[start : start + _BATCH]))
+        await judges.close()
+        return found
+
+    with settled_heap():
+        began = time.process_time()
+        results = asyncio.run(judge())
+        judging = time.process_time() - began
+    now = datetime.now(timezone.utc)
+    stored = [
+        StoredTrace(trace=trace, signals=compute_signals(trace).as_dict(), ingested_at=now, source="bench", offset=n)
+        for n, trace in enumerate(at.traces)
+    ]
+    with settled_heap():
+        began = time.process_time()
+        for start in range(0, count, _BATCH):
+            some = results[start : start + _BATCH]
+            at.store.lookup([one.key for one in stored[start : start + _BATCH]])
+            at.store.traces.insert(stored[start : start + _BATCH])
+            at.store.calls.insert([row for one in some for row in one.calls])
+            at.store.scores.insert([row for one in some for row in one.scores])
+        inserting = time.process_time() - began
+    return Parts(decode=decoding / count, runner=judging / count, insert=inserting / count)
+
+
+def flow(run: Run) -> list[Figure]:
+    """Both, in turns."""
+    traces = labelled_traces(run.pick(3_000, 500))
+    count = max(50, len(traces) // _STOCK_SHARE)
+    ratios, shares, own_us, stock_us = [], [], [], []
+    found: list[Parts] = []
+    with place(traces[:100]) as warm:  # imports, the driver's first questions to the store
+        ours(warm)
+        stock(warm, 10)
+    for _ in range(run.pick(5, 2)):
+        with place(traces) as at:
+            mine, theirs = ours(at), stock(at, count)
+        with place(traces) as at:
+            alone = parts(at)
+        found.append(alone)
+        ratios.append(theirs / mine)
+        shares.append(max(0.0, 1.0 - (alone.decode + alone.runner + alone.insert) / mine))
+        own_us.append(mine * 1e6)
+        stock_us.append(theirs * 1e6)
+    split = {
+        name: statistics.median(getattr(one, name) for one in found) * 1e6 for name in ("decode", "runner", "insert")
+    }
+    note = ", ".join(f"{name} {value:.0f} us" for name, value in split.items())
+    return [
+        at_least("end to end per core, stock BatchEvalRunner + Faithfulness = 1", ratios, 10.0),
+        at_most("our own code outside runner, decode and insert, share of CPU", shares, 0.25, note=note),
+        shown("the consumer's CPU per trace", own_us, unit="us"),
+        shown("stock's CPU per trace", stock_us, unit="us"),
+    ]
