@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import itertools
 import json
+import traceback
 from collections.abc import AsyncIterator
 
 import pytest
@@ -91,3 +92,25 @@ def test_each_line_is_looked_at_once_under_its_own_number(items: list[int | byte
             assert line.trace_id == json.loads(data)["trace_id"]
         else:
             assert line.faults
+
+
+def test_nothing_is_unpacked_before_it_was_granted_and_nothing_stays_behind_a_refusal() -> None:
+    """Many bombs at once would otherwise hold what one piece of each unpacks to, and keep it in their tracebacks."""
+    granted: list[int] = []
+
+    def take(size: int) -> None:
+        granted.append(size)
+        if sum(granted) > 1_000_000:
+            raise MemoryError
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield gzip.compress(b"\0" * 50_000_000, 9)  # one piece of 49 kB
+
+    reading = read_body(stream(), encoding="gzip", max_body_bytes=10**6, max_unpacked_bytes=10**8, take=take)
+    with pytest.raises(MemoryError) as caught:
+        asyncio.run(reading)
+    assert max(granted) <= 256 * 1024
+    assert sum(granted) <= 1_000_000 + 256 * 1024
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    held = [value for frame in frames for value in frame.f_locals.values() if isinstance(value, bytes | bytearray)]
+    assert sum(map(len, held)) <= 512 * 1024  # the piece as it came, and one step of it

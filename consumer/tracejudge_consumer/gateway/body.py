@@ -3,13 +3,15 @@ above them."""
 
 from __future__ import annotations
 
+import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 from tracejudge_consumer.gateway.answers import Refusal
 
 _GZIP: Final = 31  # zlib's word for a gzip header and trailer
+_STEPS_A_TURN: Final = 8  # 2 MB, some milliseconds
 
 
 class Budget:
@@ -48,21 +50,25 @@ async def read_body(
     """The unpacked body. `take` is told of every byte before it is held. Raises Refusal."""
     unpack = _Gunzip(max_unpacked_bytes) if encoding == "gzip" else None
     body = bytearray()
-    packed = 0
-    async for piece in pieces:
-        packed += len(piece)
-        if packed > max_body_bytes:
-            raise too_long(f"more than {max_body_bytes} bytes", max_body_bytes)
-        if unpack is None:
-            take(len(piece))
-            body += piece
-            continue
-        for out in unpack.feed(piece):
-            take(len(out))
-            body += out
-    if unpack is not None:
-        unpack.end()
-    return bytes(body)
+    packed = steps = 0
+    try:
+        async for piece in pieces:
+            packed += len(piece)
+            if packed > max_body_bytes:
+                raise too_long(f"more than {max_body_bytes} bytes", max_body_bytes)
+            for out in [piece] if unpack is None else unpack.feed(piece):
+                take(len(out))
+                body += out
+                steps += 1
+                if steps % _STEPS_A_TURN == 0:
+                    await asyncio.sleep(0)  # a bomb keeps nobody else waiting
+        if unpack is not None:
+            unpack.end()
+        return bytes(body)
+    except BaseException:
+        # The exception's traceback holds this frame, and with it what was unpacked, until the garbage is collected.
+        body.clear()
+        raise
 
 
 def too_long(value: str, limit: int) -> Refusal:
@@ -88,12 +94,12 @@ class _Gunzip:
         self._member = zlib.decompressobj(_GZIP)
         self._begun = False
 
-    def feed(self, data: bytes) -> list[bytes]:
-        found: list[bytes] = []
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What `data` unpacks to, step by step: nothing is unpacked before it is asked for."""
         while True:
             if self._member.eof:
                 if not data:
-                    return found
+                    return
                 self._member = zlib.decompressobj(_GZIP)
             self._begun = True
             try:
@@ -111,10 +117,10 @@ class _Gunzip:
                     limit=f"{self._limit} bytes once unpacked",
                     remedy="send fewer lines in one request",
                 )
-            found.append(out)
+            yield out
             # A full step may have more behind it that zlib holds back, even when all input is consumed.
             if not data and len(out) < self._STEP and not self._member.eof:
-                return found
+                return
 
     def end(self) -> None:
         if self._begun and not self._member.eof:
