@@ -116,6 +116,20 @@ def test_every_fault_of_a_record_is_told_at_once(start: Start) -> None:
     assert faults["source_nodes.0.score"]["limit"] == "a number"
 
 
+def test_an_answer_stays_small_whatever_is_wrong(start: Start) -> None:
+    bad = json.dumps(
+        {"schema_version": 1, "kind": "trace", **{name: [] for name in ("query", "app", "model", "error")}}
+    )
+    answer = start().post("\n".join([bad] * 1_000).encode())
+    lines = answer.json["lines"]
+    assert (answer.status, len(lines)) == (422, 1_000)
+    assert set(lines[0]["faults"][0]) == {"reason", "field", "value", "limit", "remedy"}
+    assert lines[999]["faults"] == [
+        {"reason": lines[0]["faults"][0]["reason"], "field": lines[0]["faults"][0]["field"]}
+    ]
+    assert len(answer.body) < 400_000
+
+
 @pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
 def test_an_object_alone_is_taken_under_either_type(start: Start, queue: ScriptedTransport, kind: str) -> None:
     assert start().post(record(1), Content_Type=kind).status == 200

@@ -132,6 +132,13 @@ def test_a_thousand_faults_are_told_in_ten(tmp_path: Path) -> None:
     assert len(found.faults) == MAX_FAULTS
 
 
+def test_more_faults_than_anybody_reads_are_told_by_the_first(tmp_path: Path) -> None:
+    ((found,), _) = look(tmp_path, good(source_nodes=[{"score": "x"}] * 2000))
+    (fault,) = found.faults
+    assert fault.field == "source_nodes.0.score"
+    assert "1999 more" in fault.value
+
+
 def test_what_is_taken_but_surely_not_meant_is_noted(tmp_path: Path) -> None:
     future = (START + timedelta(hours=2)).isoformat()
     assert notes(

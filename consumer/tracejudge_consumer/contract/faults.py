@@ -22,6 +22,10 @@ MAX_FAULTS: Final = 10
 """Of one record: who sent a thousand nodes with the same mistake learns no more from the rest."""
 
 
+_MOST_DETAILS: Final = 1_000
+"""Above it the first fault stands for all: a hostile record of a hundred thousand would cost seconds to describe."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One thing that is wrong. `reason` is a stable code; the rest is for people."""
@@ -60,7 +64,7 @@ def faults_of(error: RecordError, value: Any = None) -> tuple[Fault, ...]:
 
 def _faults(error: RecordError) -> tuple[Fault, ...]:
     cause = error.__cause__
-    if isinstance(cause, ValidationError):
+    if isinstance(cause, ValidationError) and cause.error_count() <= _MOST_DETAILS:
         found = cause.errors(include_url=False)
         # A field that may be one of several things is told once for each of them: the first is enough.
         by_field: dict[str, Fault] = {}

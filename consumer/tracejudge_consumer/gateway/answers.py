@@ -11,6 +11,8 @@ from tracejudge_consumer.contract import Fault
 LineStatus = Literal["accepted", "refused", "unavailable"]
 
 MAX_PAUSE_S: Final = 60
+FULLY_TOLD: Final = 100
+"""Refused lines of one answer whose faults are told in full; of the others reason and field."""
 
 
 class Refusal(Exception):
@@ -48,12 +50,14 @@ class LineAnswer:
     trace_id: str | None = None
     faults: tuple[Fault, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, *, brief: bool = False) -> dict[str, Any]:
+        """As JSON values; `brief`: of the faults the first one's reason and field."""
         found: dict[str, Any] = {"line": self.line, "status": self.status}
         if self.trace_id is not None:
             found["trace_id"] = self.trace_id
         if self.faults:
-            found["faults"] = self.faults
+            first = self.faults[0]
+            found["faults"] = [{"reason": first.reason, "field": first.field}] if brief else self.faults
         return found
 
 
@@ -68,7 +72,11 @@ def status_of(answers: list[LineAnswer]) -> int:
 def summary(answers: list[LineAnswer]) -> dict[str, Any]:
     """The body of the answer to a request whose lines were looked at."""
     counts = {status: sum(one.status == status for one in answers) for status in ("accepted", "refused", "unavailable")}
-    return {**counts, "lines": [one.as_dict() for one in answers]}
+    lines, told = [], 0
+    for one in answers:
+        lines.append(one.as_dict(brief=told >= FULLY_TOLD))
+        told += one.status == "refused"
+    return {**counts, "lines": lines}
 
 
 def retry_after(seconds: float) -> str:
