@@ -23,7 +23,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
     "lexical .7": ({"kind": "lexical", "threshold": 0.7}, "lexical@e286a72a77c0"),
     "faithfulness": (
         {"kind": "faithfulness", "base_url": "https://judge.example/v1", "model": "gpt-x"},
-        "faithfulness@81973d34e948",
+        "faithfulness@f7d0b744abbb",
     ),
     "own prompt": (
         {
@@ -32,11 +32,11 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
             "model": "gpt-x",
             "prompt": "Is {response} in {context}?",
         },
-        "faithfulness@91eeb3e34ef0",
+        "faithfulness@5d75c8b99450",
     ),
     "any LLM": (
         {"kind": "faithfulness", "llm": "llama_index.llms.openai:OpenAI", "llm_options": {"model": "gpt-x"}},
-        "faithfulness@742e3f8b8dd8",
+        "faithfulness@2faaab061b74",
     ),
     "own class": ({"kind": "acme.judges:Polite", "options": {"strict": True}}, "own@cbb7dcdb5994"),
 }
