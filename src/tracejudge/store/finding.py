@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from tracejudge.scores import TraceKey
-from tracejudge.store.connection import Connection
+from tracejudge.store.connection import Connection, Row
 from tracejudge.store.rows import ScoreFilter, StoredTrace, TraceFilter
 from tracejudge.store.score_rows import score_conditions
 from tracejudge.store.traces import Traces, judged_conditions
@@ -54,17 +54,17 @@ class Finder:
 
     def find(self, wanted: Wanted, *, limit: int) -> list[StoredTrace]:
         """The newest `limit` answers, the newest first."""
-        keys: list[TraceKey] = []
+        found: list[Row] = []
         for start, end in self._stretches(wanted.where):
             stretch = replace(wanted, where=replace(wanted.where, start=start, end=end))
-            keys += self._keys(stretch, limit - len(keys))
-            if len(keys) >= limit:
+            found += self._places(stretch, limit - len(found))
+            if len(found) >= limit:
                 break
-        return self._loaded(keys)
+        return self._loaded(found)
 
     def random(self, wanted: Wanted, *, limit: int, salt: str) -> list[StoredTrace]:
         """`limit` answers in an order that depends on the salt alone: the same for everybody, and no favourite."""
-        return self._loaded(self._keys(wanted, limit, order="sipHash64(trace_id, {salt:String})", salt=salt))
+        return self._loaded(self._places(wanted, limit, order="sipHash64(trace_id, {salt:String})", salt=salt))
 
     def disagreed(self, where: TraceFilter, *, limit: int) -> list[StoredTrace]:
         """The newest answers on which two judges' live verdicts differ."""
@@ -72,19 +72,18 @@ class Finder:
         conditions = score_conditions(ScoreFilter(**{name: getattr(where, name) for name in same}))
         conditions.add("outcome != 'invalid'")
         rows = self._connection.query(
-            f"SELECT environment, app, trace_id FROM scores FINAL {conditions} "
+            f"SELECT environment, app, trace_id, event_time FROM scores FINAL {conditions} "
             "GROUP BY environment, app, event_time, trace_id HAVING uniqExact(outcome) > 1 "
             f"ORDER BY event_time DESC, trace_id LIMIT {int(limit)}",
             conditions.parameters,
         )
-        return self._loaded([TraceKey(*row) for row in rows])
+        return self._loaded(rows)
 
-    def _loaded(self, keys: Sequence[TraceKey]) -> list[StoredTrace]:
-        return [
-            stored
-            for key in keys
-            for stored in self._traces.get(key.trace_id, environment=key.environment, app=key.app)
-        ]
+    def _loaded(self, rows: Sequence[Row]) -> list[StoredTrace]:
+        """The traces at these places (environment, app, trace id, event time), in their order; one statement."""
+        places = {TraceKey(*row[:3]): from_milliseconds(row[3]) for row in rows}
+        found = {stored.key: stored for stored in self._traces.at(places)}
+        return [found[key] for key in places if key in found]
 
     def _stretches(self, where: TraceFilter) -> Iterator[tuple[datetime | None, datetime | None]]:
         """The filter's time, cut where a look may stop; the newest first."""
@@ -101,15 +100,15 @@ class Finder:
                 return
             end = start
 
-    def _keys(
+    def _places(
         self, wanted: Wanted, limit: int, *, order: str = "event_time DESC, trace_id", salt: str = ""
-    ) -> list[TraceKey]:
+    ) -> list[Row]:
         conditions = judged_conditions(wanted.where, outcome=wanted.outcome, judge=wanted.judge)
         if wanted.words:
             conditions.add(f"hasAllTokens({TEXT}, {{words:Array(String)}})", words=list(wanted.words))
         parameters = {**conditions.parameters, "salt": salt} if salt else conditions.parameters
-        rows = self._connection.query(
-            f"SELECT environment, app, trace_id FROM traces FINAL {conditions} ORDER BY {order} LIMIT {int(limit)}",
+        return self._connection.query(
+            "SELECT environment, app, trace_id, event_time FROM traces FINAL "
+            f"{conditions} ORDER BY {order} LIMIT {int(limit)}",
             parameters,
         )
-        return [TraceKey(*row) for row in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from tracejudge.scores import LIVE_RUN, TraceKey
@@ -121,6 +122,22 @@ class Traces(Table[StoredTrace]):
             .add(KEYS_IN, **key_parameters(places))
         )
         return {one.key: one for one in self._select(f"{where}", where.parameters)}
+
+    def at(self, places: Mapping[TraceKey, datetime]) -> list[StoredTrace]:
+        """The traces of these keys at these event times, in no order; one statement."""
+        if not places:
+            return []
+        instants = sorted(set(places.values()))
+        where = Where().add(
+            "event_time >= {first:DateTime64(3, 'UTC')} AND event_time <= {last:DateTime64(3, 'UTC')} "
+            "AND event_time IN {instants:Array(DateTime64(3, 'UTC'))} AND " + KEYS_IN,
+            first=bound_instant("event_time", instants[0]),
+            last=bound_instant("event_time", instants[-1]),
+            instants=[bound_instant("event_time", one)[:-3] for one in instants],
+            **key_parameters(places),
+        )
+        found = self._select(f"{where}", where.parameters)
+        return [one for one in found if places.get(one.key) == one.trace.event_time]
 
     def stream(
         self, where: TraceFilter, *, batch: int = 500, outcome: str | None = None, judge: str | None = None
