@@ -151,6 +151,17 @@ def test_lines_under_the_type_of_json_are_lines(start: Start, queue: ScriptedTra
     assert ids(queue) == ["t-000001", "t-000002"]
 
 
+def test_a_document_that_is_parsed_whole_is_smaller_than_lines_may_be(start: Start, queue: ScriptedTransport) -> None:
+    gateway = start()
+    lines = [record(number, query="x" * 100_000) for number in range(90)]
+    answer = gateway.post(b"[" + b",".join(lines) + b"]", zipped=True, Content_Type="application/json")
+    assert error(answer) == (413, "document_too_large")
+    assert "x-ndjson" in answer.json["error"]["remedy"]
+    for kind in ("application/json", "application/x-ndjson"):
+        assert gateway.post(b"\n".join(lines), zipped=True, Content_Type=kind).json["accepted"] == 90
+    assert len(queue.records) == 180
+
+
 @pytest.mark.parametrize("body", [b"", b"\n\n", b"[]"])
 def test_a_body_without_a_record_is_a_mistake(start: Start, body: bytes) -> None:
     kind = "application/json" if body == b"[]" else "application/x-ndjson"
@@ -496,6 +507,31 @@ def test_what_is_no_http_at_all_is_refused_and_is_in_no_log(start: Start, caplog
                 client.sendall(garbage)
                 client.shutdown(socket.SHUT_WR)
                 assert client.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.0 400", b"")
+    assert "CANARY" not in caplog.text
+    assert gateway.post(record(1)).status == 200
+
+
+@pytest.mark.parametrize("depth", [200, 600, 950, 990, 1_500, 5_000, 100_000])
+def test_whatever_is_nested_is_refused_and_ends_nothing(start: Start, queue: ScriptedTransport, depth: int) -> None:
+    gateway = start()
+    deep = b'{"a":' * depth + b"1" + b"}" * depth
+    for body, kind in ((deep, "x-ndjson"), (b"[" + deep + b"]", "json"), (b"[" * depth + b"]" * depth, "json")):
+        assert gateway.post(body, Content_Type=f"application/{kind}").status in (400, 422)
+    assert gateway.post(record(1)).status == 200
+    assert ids(queue) == ["t-000001"]
+
+
+def test_a_fault_of_our_own_ends_one_request_and_is_logged_without_its_words(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        raise ValueError("CANARY: somebody's question")
+
+    gateway = start()
+    with monkeypatch.context() as patched, caplog.at_level(logging.INFO):
+        patched.setattr("tracejudge_consumer.gateway.server.read_lines", broken)
+        assert error(gateway.post(record(1))) == (500, "internal_error")
+    assert "ValueError" in caplog.text
     assert "CANARY" not in caplog.text
     assert gateway.post(record(1)).status == 200
 

@@ -99,3 +99,10 @@ def queue_away(retry_after_s: float) -> Refusal:
         remedy="send it again after the time in Retry-After",
         retry_after_s=retry_after_s,
     )
+
+
+def internal_error() -> Refusal:
+    """The answer when the gateway itself made a mistake: nothing is known of the lines."""
+    return Refusal(
+        500, reason="internal_error", limit="no fault of the gateway's", remedy="send it again, and look at its log"
+    )

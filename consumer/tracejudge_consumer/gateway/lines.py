@@ -25,6 +25,9 @@ CONTENT_TYPES: Final[dict[str, BodyKind]] = {
 }
 """None of them can a web page send without asking first, which we never answer (see `admission`)."""
 
+MAX_DOCUMENT_BYTES: Final = 8_000_000
+"""A document is parsed whole, into objects of several times its size; lines are parsed one at a time."""
+
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -85,15 +88,22 @@ def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
 def _objects(body: bytes) -> Iterator[tuple[int, bytes]] | None:
     """The objects of a JSON document; None when it is to be read as lines after all."""
     body = body.removeprefix(_BOM)
+    if len(body) > MAX_DOCUMENT_BYTES:
+        if _begins_with_a_line(body):
+            return None
+        raise Refusal(
+            413,
+            reason="document_too_large",
+            field="body",
+            value=f"a JSON document of {len(body)} bytes",
+            limit=f"{MAX_DOCUMENT_BYTES} bytes in one document",
+            remedy="send one JSON object a line, as application/x-ndjson",
+        )
     try:
         value = codec.parse(body)
     except RecordError as error:
-        head = body.lstrip().partition(b"\n")[0]
-        try:
-            if isinstance(codec.parse(head), dict):
-                return None  # JSONL under the type of JSON, as many clients send it
-        except RecordError:
-            pass  # then it is the whole that is broken
+        if _begins_with_a_line(body):
+            return None  # JSONL under the type of JSON, as many clients send it
         fault = faults_of(error)[0]
         raise Refusal(
             400, reason=fault.reason, field="body", value=fault.value, limit=fault.limit, remedy=fault.remedy
@@ -103,12 +113,30 @@ def _objects(body: bytes) -> Iterator[tuple[int, bytes]] | None:
     return ((number, _encoded(one)) for number, one in enumerate(value, 1))
 
 
+def _begins_with_a_line(body: bytes) -> bool:
+    head = body.lstrip()[:MAX_DOCUMENT_BYTES].partition(b"\n")[0]
+    return isinstance(_parsed(head), dict)
+
+
 def _encoded(value: object) -> bytes:
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(scrub_surrogates(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        try:
+            return _dumped(value)
+        except UnicodeEncodeError:
+            return _dumped(scrub_surrogates(value))
+    except RecursionError:
+        raise Refusal(
+            400,
+            reason="nested_too_deep",
+            field="body",
+            value="an array with an element that is nested too deep",
+            limit="what a JSON library takes",
+            remedy="flatten its metadata",
+        ) from None
+
+
+def _dumped(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
 def _parsed(data: bytes) -> object:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import traceback
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,6 +27,7 @@ from tracejudge_consumer.gateway.admission import Admission
 from tracejudge_consumer.gateway.answers import (
     LineAnswer,
     Refusal,
+    internal_error,
     method_not_allowed,
     queue_away,
     retry_after,
@@ -165,6 +167,12 @@ class Gateway:
             response = _json(refusal.status, refusal.body(), refusal.headers)
             if not request.content.is_eof():
                 response.force_close()  # what it still sends is nothing that we want to read
+        except (ConnectionError, asyncio.CancelledError):
+            raise  # the client went away
+        except Exception as error:  # noqa: BLE001 - a fault of ours must end no other request, and its words may quote one
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            _LOG.error("a request failed: %s at %s:%s", type(error).__name__, frame.filename, frame.lineno)
+            response = _json(500, internal_error().body())
         response.headers["Server"] = "tracejudge"  # and no version of anything
         self._metrics.requests.labels(str(response.status)).inc()
         return response
