@@ -8,6 +8,7 @@ inside `GATE`, in short pieces, or asks to be told before and after. A fork wait
 
 from __future__ import annotations
 
+import logging  # noqa: F401 - see the end of this file
 import os
 import threading
 import weakref
@@ -48,5 +49,7 @@ def _after() -> None:
     GATE.release()
 
 
+# Those who registered first are called last before a fork. logging takes its own lock there, and so does what is done
+# inside GATE (an import that names a logger): a fork must have GATE first, so logging has to be registered before us.
 if hasattr(os, "register_at_fork"):  # not on Windows, where there is no fork
     os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)

@@ -151,6 +151,32 @@ print(stats.sent)
     assert len(set(queries)) == len(queries) - 9
 
 
+@needs_fork
+def test_a_fork_while_the_sdk_imports_something_that_logs_hangs_nobody(path: Path) -> None:
+    """logging holds its lock over a fork too: the two locks must be taken in one order."""
+    _run(
+        """
+import logging, threading
+from tracejudge_sdk import forks
+importing, forking = threading.Event(), threading.Event()
+def work():
+    with forks.GATE:
+        importing.set()
+        forking.wait()
+        logging.getLogger("a.library.being.imported")
+threading.Thread(target=work).start()
+importing.wait()
+os.register_at_fork(before=forking.set)  # registered last, so called first
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+""",
+        path,
+        timeout_s=30,
+    )
+
+
 @pytest.mark.parametrize(
     "method", [pytest.param("fork", marks=needs_fork), "spawn", pytest.param("forkserver", marks=needs_fork)]
 )
