@@ -69,7 +69,8 @@ class ClientSettings:
     hash_key: str | None = field(default=None, repr=False)
 
     spool: str | os.PathLike[str] | None = None
-    """A folder on a local disk where traces wait that the queue has not taken yet (`spool`); None: in memory only."""
+    """A folder on a local disk where traces wait that the queue has not taken yet (`spool`); None: in memory only. One
+    folder belongs to one queue: what a process left in it is sent by the next one that uses it."""
     spool_max_bytes: int = DEFAULT_SPOOL_BYTES
     """What all processes together may keep in that folder."""
     handle_sigterm: bool = False

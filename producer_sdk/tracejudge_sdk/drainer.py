@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from tracejudge_sdk.delivery import Delivery, Ready, SendPolicy
 from tracejudge_sdk.outbox import DropReason, Outbox
-from tracejudge_sdk.spool import Spool
+from tracejudge_sdk.spool import Spool, SpoolBatch
 
 logger = logging.getLogger("tracejudge_sdk")
 
@@ -30,9 +31,11 @@ class Drainer:
         self._stopping = False
         self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._own = True  # whether the batch under way was logged by this process
+        # Of the batch under way.
+        self._arrived = 0
+        self._refused: Counter[DropReason] = Counter()
         self.failures = 0
-        """Tries that failed so far."""
+        """Tries so far that have to be repeated."""
         self.alive = False
 
     def start(self) -> None:
@@ -90,12 +93,27 @@ class Drainer:
                     self._outbox.unspool(self._spool.vanished(), "spool_lost")
                     self._more.wait(_LOOK_FOR_OTHERS_S)
                     continue
-                self._own = batch.own
-                left = self._delivery.deliver(batch.records, self)
-                self._spool.done(batch, left)
+                self._drain(batch)
             except Exception as error:  # noqa: BLE001 - a disk that fails now may work again later
                 self.failed(f"{type(error).__name__}: {error}"[:500])
                 self.pause(self._policy.longest_pause_s)
+
+    def _drain(self, batch: SpoolBatch) -> None:
+        self._arrived = 0
+        self._refused.clear()
+        left = self._delivery.deliver(batch.records, self)
+        try:
+            # Before it is counted as sent: an end that saw everything sent must find nothing on disk.
+            self._spool.done(batch, left)
+        finally:
+            if batch.own:
+                self._outbox.unspool(self._arrived)
+                for reason, count in self._refused.items():
+                    self._outbox.unspool(count, reason)
+            else:
+                self._outbox.recovered(self._arrived)
+                for reason, count in self._refused.items():
+                    self._outbox.note(f"recovered_{reason}", count)
 
     # -- what the delivery tells and asks (`delivery.Account`) -----------------------------------------------------
 
@@ -104,22 +122,16 @@ class Drainer:
         return self._stopping
 
     def arrived(self, records: Sequence[Ready]) -> None:
-        if self._own:
-            self._outbox.unspool(len(records))
-        else:
-            self._outbox.recovered(len(records))
+        self._arrived += len(records)
 
     def refused(self, records: Sequence[Ready], reason: DropReason) -> None:
-        if self._own:
-            self._outbox.unspool(len(records), reason)
-        else:
-            self._outbox.note(f"recovered_{reason}", len(records))
+        self._refused[reason] += len(records)
 
     def failed(self, words: str) -> None:
-        self.failures += 1
         self._outbox.fail(words)
 
     def pause(self, timeout_s: float) -> None:
+        self.failures += 1
         self._hurry.wait(timeout_s)
         if not self._stopping:
             self._hurry.clear()

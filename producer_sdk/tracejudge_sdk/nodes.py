@@ -85,6 +85,22 @@ def _quick(item: dict[Any, Any]) -> NodeSnapshot | None:
     return NodeSnapshot(item["node_id"], item["text"], item.get("score"), dict(item.get("metadata") or {}))
 
 
+def _quick_llama_index(item: Any) -> tuple[NodeSnapshot, bool] | None:
+    """Rule 6 for LlamaIndex's NodeWithScore of a TextNode, in a fifth of the time; None for the rest.
+
+    Its classes look up each attribute that is not there along a long way, and the rule asks for several.
+    """
+    held = vars(item)
+    inner = vars(held["node"]) if "node" in held and "score" in held else {}
+    node_id, text, score = inner.get("id_"), inner.get("text"), held.get("score")
+    if type(node_id) is not str or type(text) is not str:
+        return None
+    if not (score is None or (type(score) is float and math.isfinite(score))):
+        return None
+    metadata, lossy = _metadata(inner.get("metadata"))
+    return NodeSnapshot(node_id, text, score, metadata), lossy
+
+
 def read_node(item: Any) -> tuple[NodeSnapshot, bool]:
     """The node by the rules above, and whether something was lost on the way. Never raises: see rule 8."""
     try:
@@ -92,6 +108,10 @@ def read_node(item: Any) -> tuple[NodeSnapshot, bool]:
             return item, False
         if type(item) is dict and (quick := _quick(item)) is not None:
             return quick, False
+        if type(item).__module__.startswith("llama_index."):
+            quick_read = _quick_llama_index(item)
+            if quick_read is not None:
+                return quick_read
         return _read(item)
     except Exception:  # noqa: BLE001 - foreign attributes may raise anything; the trace must survive it
         return _unknown(item)

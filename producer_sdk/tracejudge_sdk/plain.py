@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tracejudge_sdk._version import SDK_NAME
 from tracejudge_sdk.capture import CapturedNode, Snapshot
-from tracejudge_sdk.fields import NAMES, TEXT_FIELDS
+from tracejudge_sdk.fields import FIELD_NAMES, NAMES, TEXT_FIELDS
 from tracejudge_sdk.nodes import is_plain_node, read_node
 from tracejudge_sdk.trace import MAX_NAME_CHARS, SCHEMA_VERSION
 
@@ -42,7 +42,7 @@ def plain_encoder(defaults: Mapping[str, str]) -> Callable[[Snapshot], tuple[byt
         if type(fields.get("query")) is not str:
             return None
         for name, value in fields.items():
-            if value is not None and not _fits(name, value):
+            if name not in FIELD_NAMES if value is None else not _fits(name, value):
                 return None
         nodes, nodes_lossy = _nodes(snapshot.nodes)
         lossy = snapshot.lossy or nodes_lossy

@@ -68,6 +68,7 @@ def test_both_ways_give_the_same_record(fields: dict[str, Any]) -> None:
         {"model": 5},
         {"event_time": "2026-01-01"},
         {"respnse": "r"},
+        {"respnse": None},
         {"kind": "feedback"},
         {"head_probability": 0.1},
         {"tags": "pro"},
