@@ -85,6 +85,7 @@ class Place:
 
     log: Path
     store: Store
+    store_url: str
     traces: Sequence[Trace]
 
 
@@ -94,13 +95,16 @@ def place(traces: Sequence[Trace]) -> Iterator[Place]:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tracejudge-bench-")))
         log = SqliteLog(folder / "queue.db")
-        log.append([(trace.trace_id.encode(), encode(trace), (), 0) for trace in traces])
+        for start in range(0, len(traces), 1_000):
+            some = traces[start : start + 1_000]
+            log.append([(trace.trace_id.encode(), encode(trace), (), 0) for trace in some])
         log.close()
         owner = stack.enter_context(StoreProcess(f"chdb:///{folder}/store"))
         owner.hear()
         owner.ask("migrate")
-        store = stack.enter_context(open_store(f"chdb:///{folder}/store"))
-        yield Place(log=folder / "queue.db", store=store, traces=traces)
+        url = f"chdb:///{folder}/store"
+        store = stack.enter_context(open_store(url))
+        yield Place(log=folder / "queue.db", store=store, store_url=url, traces=traces)
 
 
 def specs() -> list[JudgeSpec]:
