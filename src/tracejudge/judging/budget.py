@@ -36,6 +36,7 @@ class Hold:
     """What was set aside for one call that was admitted, to be settled once."""
 
     usd: float
+    at: datetime
     money: tuple[Window, ...]
     calls: tuple[Window, ...]
 
@@ -112,12 +113,14 @@ class Budget:
         """Counts one call of at most `usd` and sets the money aside; waits where that hangs on calls in flight, or on a
         store that is away. Raises OverBudget when a cap is reached, before anything is spent, and SpendUnknown."""
         while True:
-            if self._accounts and not self._known(self._clock.now()):
+            now = self._clock.now()
+            if self._accounts and not self._known(now):
                 await self._answered(self.seed)
+                continue
             # No await from here to the hold: calls are admitted one at a time.
             fits = [account.fits(usd) for account in self._accounts]
             if self._run.fits(usd) and all(fits):
-                return self._hold(usd)
+                return self._hold(usd, now)
             monotonic = self._clock.monotonic()
             short = [account for account, fit in zip(self._accounts, fits, strict=True) if not fit]
             if claimable := [account for account in short if account.may_claim(monotonic)]:
@@ -156,7 +159,7 @@ class Budget:
                 return False
         return True
 
-    def _hold(self, usd: float) -> Hold:
+    def _hold(self, usd: float, now: datetime) -> Hold:
         money, calls = [self._run.purse], []
         self._run.count(1)
         for account in self._accounts:
@@ -171,7 +174,7 @@ class Budget:
         for window in money:
             window.hold(usd)
         self._ask_ahead()
-        return Hold(usd, tuple(money), tuple(calls))
+        return Hold(usd, now, tuple(money), tuple(calls))
 
     def _ask_ahead(self) -> None:
         """Asks for the next share before the present one is used up."""

@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 from tracejudge.clock import Clock
 from tracejudge.judging.budget import Budget
 from tracejudge.judging.cost import TYPICAL_REPLY_TOKENS, call_cost_usd
+from tracejudge.judging.entropy import hex_digits
 from tracejudge.judging.evaluation import CallRecord, current
 from tracejudge.judging.failures import UNREACHABLE, CallError, CallTimeout, Diagnosis, billed_nothing, diagnose
 from tracejudge.judging.limiter import Limiter
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge_sdk.ids import new_trace_id
 
 T = TypeVar("T")
 
@@ -36,6 +36,7 @@ class Meter:
         self._budget = budget
         self._limiter = limiter
         self._clock = clock
+        self._typical_reply = min(spec.most_reply_tokens, TYPICAL_REPLY_TOKENS)
 
     @property
     def ready(self) -> bool:
@@ -63,12 +64,12 @@ class Meter:
         """
         most = self._cost(input_tokens, self._spec.most_reply_tokens) if counted is not None else None
         hold = await self._budget.admit(most or 0.0)
-        started_at, start = self._clock.now(), self._clock.monotonic()
         # "cancelled" may have been billed as well; what was never begun was not.
         cost, status, tally = self._cost(0, 0), "cancelled", Counted()
         begun = made = False
+        start = 0.0
         diagnosis: Diagnosis | None = None
-        expected_tokens = input_tokens + min(self._spec.most_reply_tokens, TYPICAL_REPLY_TOKENS)
+        expected_tokens = input_tokens + self._typical_reply
         try:
             await self._limiter.begin(expected_tokens)
             begun = made = True
@@ -89,7 +90,7 @@ class Meter:
                 cost = self._cost(0, 0)
             raise
         finally:
-            latency_s = self._clock.monotonic() - start
+            latency_s = self._clock.monotonic() - start if begun else 0.0
             if begun:
                 self._tell_limiter(status, diagnosis, latency_s)
                 if status == "ok" and counted is not None:
@@ -99,7 +100,7 @@ class Meter:
             if evaluation is not None and begun:
                 evaluation.calls.append(
                     CallRecord(
-                        call_id=new_trace_id(),
+                        call_id=hex_digits(32),
                         status=status,
                         attempt=len(evaluation.calls) + 1,
                         input_tokens=tally.input_tokens,
@@ -107,7 +108,7 @@ class Meter:
                         cost_usd=cost,
                         latency_ms=1000.0 * latency_s,
                         model_reported=tally.model,
-                        started_at=started_at,
+                        started_at=hold.at,
                     )
                 )
 

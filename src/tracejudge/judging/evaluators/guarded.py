@@ -44,6 +44,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         self._inner = inner
         self._cache = cache if spec.calls_model else None
         self._judge_id = spec.judge_id()
+        self._timed_by_calls = spec.asks_model
         self._spec = spec
         self._clock = clock
         self._reads_texts = type(inner).aevaluate_response is BaseEvaluator.aevaluate_response
@@ -98,7 +99,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
     async def _judge(self, evaluation: Any, *, trace: Trace | None, background: bool = False) -> Judgement:
         running = Evaluation(background=background)
         token = current.set(running)
-        start = self._clock.monotonic()
+        start = 0.0 if self._timed_by_calls else self._clock.monotonic()
         try:
             result = await evaluation
         except Exception as error:  # noqa: BLE001 - BatchEvalRunner would wait 8 s, repeat, and lose the whole batch
@@ -114,12 +115,15 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             current.reset(token)
         if not isinstance(result, Judgement):
             result = invalid(InvalidReason.JUDGE_ERROR, f"returned a {type(result).__name__}")
-        elapsed_ms = 1000.0 * (self._clock.monotonic() - start)
         calls = running.calls
+        if calls or self._timed_by_calls:
+            latency_ms = sum(call.latency_ms for call in calls)
+        else:
+            latency_ms = 1000.0 * (self._clock.monotonic() - start)
         return result.but(
             trace_id=trace.trace_id if trace is not None else "",
             calls=tuple(calls),
-            latency_ms=sum(call.latency_ms for call in calls) if calls else elapsed_ms,
+            latency_ms=latency_ms,
         )
 
     def _lacking(self, facts: Facts, trace: Trace | None = None) -> Judgement | None:
