@@ -25,7 +25,7 @@ from tqdm.auto import tqdm  # what llama-index-core shows progress with
 
 from tracejudge.judging.failures import describe
 
-Job = Callable[[], Awaitable[EvaluationResult]]
+Job = Callable[[BaseEvaluator, int, dict[str, Any]], Awaitable[EvaluationResult]]
 Keywords = Mapping[str, Mapping[str, Sequence[Any]]]
 
 
@@ -64,10 +64,8 @@ class EvalRunner(BatchEvalRunner):
         questions, texts, contexts = self._validate_and_clean_inputs(queries, response_strs, contexts_list)
         keywords = self._keywords(eval_kwargs_lists, len(questions))
 
-        def job(evaluator: BaseEvaluator, row: int, more: dict[str, Any]) -> Job:
-            return lambda: evaluator.aevaluate(
-                query=questions[row], response=texts[row], contexts=contexts[row], **more
-            )
+        def job(evaluator: BaseEvaluator, row: int, more: dict[str, Any]) -> Awaitable[EvaluationResult]:
+            return evaluator.aevaluate(query=questions[row], response=texts[row], contexts=contexts[row], **more)
 
         return await self._evaluate(questions, texts, keywords, job)
 
@@ -81,8 +79,8 @@ class EvalRunner(BatchEvalRunner):
         questions, given = self._validate_and_clean_inputs(queries, responses)
         keywords = self._keywords(eval_kwargs_lists, len(questions))
 
-        def job(evaluator: BaseEvaluator, row: int, more: dict[str, Any]) -> Job:
-            return lambda: evaluator.aevaluate_response(query=questions[row], response=given[row], **more)
+        def job(evaluator: BaseEvaluator, row: int, more: dict[str, Any]) -> Awaitable[EvaluationResult]:
+            return evaluator.aevaluate_response(query=questions[row], response=given[row], **more)
 
         return await self._evaluate(questions, given, keywords, job)
 
@@ -106,15 +104,11 @@ class EvalRunner(BatchEvalRunner):
 
         await _pool((partial(ask, row) for row in range(len(queries))), self.query_workers, len(queries))
 
-        def job(evaluator: BaseEvaluator, row: int, more: dict[str, Any]) -> Job:
+        def job(evaluator: BaseEvaluator, row: int, more: dict[str, Any]) -> Awaitable[EvaluationResult]:
             response = responses[row]
-
-            async def failed(error: Exception) -> EvaluationResult:
-                raise error
-
             if isinstance(response, Exception):
-                return lambda: failed(response)
-            return lambda: evaluator.aevaluate_response(query=queries[row], response=cast(Response, response), **more)
+                raise response
+            return evaluator.aevaluate_response(query=queries[row], response=cast(Response, response), **more)
 
         return await self._evaluate(queries, responses, keywords, job)
 
@@ -123,7 +117,7 @@ class EvalRunner(BatchEvalRunner):
         queries: Sequence[Any],
         responses: Sequence[Any],
         keywords: Keywords,
-        job: Callable[[BaseEvaluator, int, dict[str, Any]], Job],
+        job: Job,
     ) -> dict[str, list[EvaluationResult]]:
         rows = len(queries)
         results: dict[str, list[EvaluationResult]] = {
@@ -135,7 +129,7 @@ class EvalRunner(BatchEvalRunner):
         async def evaluate(name: str, evaluator: BaseEvaluator, row: int) -> None:
             more = {key: values[row] for key, values in keywords[name].items()} if name in keywords else {}
             try:
-                results[name][row] = await job(evaluator, row, more)()
+                results[name][row] = await job(evaluator, row, more)
             except Exception as error:  # noqa: BLE001 - anybody's evaluator: its error is this row's result
                 results[name][row] = _invalid(error, queries[row], responses[row])
             if bar is not None:

@@ -56,14 +56,20 @@ class Facts:
 
     def lacks(self, need: str) -> bool:
         """True when what a judge needs is not there. Raises KeyError for a name that is no Need."""
-        return {
-            "query": not self.query or self.query.isspace(),
-            "response": not self.response or self.response.isspace(),
-            "context": not self.passages,
-            "reference": not (self.reference.strip() or self.second_response.strip()),
-            "expected_ids": not self.expected_ids,
-            "latency_ms": self.latency_ms is None,
-        }[need]
+        match need:
+            case "query":
+                return not self.query or self.query.isspace()
+            case "response":
+                return not self.response or self.response.isspace()
+            case "context":
+                return not self.passages
+            case "reference":
+                return not (self.reference.strip() or self.second_response.strip())
+            case "expected_ids":
+                return not self.expected_ids
+            case "latency_ms":
+                return self.latency_ms is None
+        raise KeyError(need)
 
 
 LACKING: Final = {
@@ -102,6 +108,8 @@ def facts_of_response(query: str | None, response: Response | None, given: Mappi
     if response is None:
         return facts_of(query, None, None, given)
     trace = trace_of(response)
+    if trace is not None and given.keys() <= {"reference"}:
+        return _facts_of_trace(trace, query, response.response, given)
     known: dict[str, Any] = {}
     if trace is not None:
         known = {
@@ -114,6 +122,20 @@ def facts_of_response(query: str | None, response: Response | None, given: Mappi
     else:
         known["node_ids"] = [node.node.node_id for node in response.source_nodes]
     return facts_of(query, response.response, texts_of(response), {**known, **given})
+
+
+def _facts_of_trace(trace: Trace, query: str | None, response: str | None, given: Mapping[str, Any]) -> Facts:
+    nodes = trace.source_nodes
+    return Facts(
+        query=query or "",
+        response=response or "",
+        passages=tuple(text_passages([node.text or "" for node in nodes])),
+        node_ids=tuple([node.node_id or "" for node in nodes]),
+        reference=_text(given.get("reference", trace.reference)),
+        history=tuple(map(_turn, trace.history)),
+        expected_ids=tuple(trace.expected_ids) if trace.expected_ids is not None else None,
+        latency_ms=trace.latency_ms,
+    )
 
 
 def texts_of(response: Response | None) -> list[str] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Final
 
@@ -47,4 +47,13 @@ def check_template(
 
 def fill(template: str, values: Mapping[str, str], aliases: Mapping[str, str] = _NO_ALIASES) -> str:
     """`template` with its variables replaced in one pass, so that braces inside a value mean nothing."""
-    return _VARIABLE.sub(lambda match: values[aliases.get(match[1], match[1])], template)
+    parts = list(_parts(template))
+    for place in range(1, len(parts), 2):
+        parts[place] = values[aliases.get(parts[place], parts[place])]
+    return "".join(parts)
+
+
+@lru_cache(maxsize=256)
+def _parts(template: str) -> tuple[str, ...]:
+    """Text and variable names in turn."""
+    return tuple(_VARIABLE.split(template))
