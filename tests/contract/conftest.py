@@ -1,4 +1,7 @@
-"""The store behind the contract suite: the embedded owner with the unmodified client, a server where one is named."""
+"""The store behind the contract suite: chDB in this process, its owner in another one, a server where one is named.
+
+The client is the unmodified HTTP client in all of them.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,17 @@ import pytest
 from tests.support.store_fixture import EXISTING_SERVER, Databases
 from tracejudge.store import Store, open_store
 
-KINDS = ["chdb", *(["server"] if os.environ.get(EXISTING_SERVER) else [])]
+KINDS = ["chdb", "owner", *(["server"] if os.environ.get(EXISTING_SERVER) else [])]
 """Without a server its half is left out; `test_a_server_is_tested_where_one_is_named` says so once."""
+
+
+_FIXTURES = {"chdb": "embedded_databases", "owner": "owner_databases", "server": "server_databases"}
 
 
 @pytest.fixture(params=KINDS)
 def contract_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """URL of an empty migrated database on each kind of store."""
-    fixture = "embedded_databases" if request.param == "chdb" else "server_databases"
-    databases: Databases = request.getfixturevalue(fixture)
+    databases: Databases = request.getfixturevalue(_FIXTURES[request.param])
     url = databases.take()
     yield url
     databases.give_back(url)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.store_process import StoreProcess
 from tracejudge.store import Store, open_store
 
 EXISTING_SERVER = "TRACEJUDGE_TEST_CLICKHOUSE"
@@ -78,6 +79,16 @@ def embedded_store_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
 def embedded_databases(embedded_store_url: str) -> Databases:
     """Databases of the session's embedded store."""
     return Databases(embedded_store_url)
+
+
+@pytest.fixture(scope="session")
+def owner_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    """Databases of an embedded store that another process owns until the session ends."""
+    pytest.importorskip("chdb", reason="the embedded store needs tracejudge[embedded]")
+    url = f"chdb:///{tmp_path_factory.mktemp('owned-elsewhere')}"
+    with StoreProcess(url) as owner:
+        assert owner.hear() == "open"
+        yield Databases(url)
 
 
 @pytest.fixture
