@@ -32,6 +32,7 @@ class SpoolBatch(NamedTuple):
     records: list[Ready]
     own: bool
     """Whether this process logged them."""
+    generation: int
 
 
 class Spool:
@@ -84,7 +85,7 @@ class Spool:
                 rows = file.read(max_records=max_records, max_bytes=max_bytes)
                 if rows:
                     records = [Ready(row.offset, (row.key or b"").decode(), row.value) for row in rows]
-                    return SpoolBatch(file, records, own=file is self._own)
+                    return SpoolBatch(file, records, own=file is self._own, generation=file.generation)
                 if file is self._adopted:
                     file.remove()
                     self._adopted = None
@@ -98,7 +99,8 @@ class Spool:
             if batch.file is self._own:
                 self._held -= sum(map(_bytes_of, finished))
                 self._count -= len(finished)
-            batch.file.done_before(kept)
+            if batch.generation == batch.file.generation:  # else other records stand at these offsets now
+                batch.file.done_before(kept)
             if batch.file is self._own and self._count == 0 and batch.file.disk_bytes() > _RENEW_BYTES:
                 batch.file.renew()
 
@@ -112,7 +114,6 @@ class Spool:
                 return 0
             lost, self._count = self._count - found, found
             self._held = self._held * found // (found + lost)
-            self._own.next_offset = 0
             return lost
 
     def adopt(self) -> bool:

@@ -29,6 +29,9 @@ class SpoolFile:
         self.path = path
         self.next_offset = 0
         """The first record that still has to be sent; what stands before it may not be deleted yet."""
+        self.generation = 0
+        """Grows when somebody deleted the file and its offsets begin anew."""
+        self._end = 0  # where the next append has to begin, in a file of our own
         self._lock_fd: int | None = lock_fd
         self._log = self._open()
 
@@ -66,7 +69,11 @@ class SpoolFile:
 
     def append(self, records: Sequence[NewRecord]) -> None:
         """Appends all records or none; durable against the death of this process once it returned."""
-        self._log.append(records)
+        offsets = self._log.append(records)
+        if offsets.start != self._end:
+            self.generation += 1
+            self.next_offset = 0
+        self._end = offsets.stop
 
     def read(self, *, max_records: int, max_bytes: int) -> list[LogRecord]:
         """The oldest records that have to be sent."""
@@ -89,7 +96,7 @@ class SpoolFile:
         """Begins an empty file of the same name: SQLite never gives disk space back."""
         self._log.close()
         _unlink(self.path)
-        self.next_offset = 0
+        self.next_offset = self._end = 0
         self._log = self._open()
 
     def remove(self) -> None:

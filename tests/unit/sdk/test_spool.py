@@ -260,6 +260,35 @@ def test_what_is_left_of_a_batch_is_read_again(tmp_path: Path) -> None:
     assert _read(spool) == ["b", "c"]
 
 
+def test_a_file_that_was_deleted_begins_anew_and_old_batches_touch_no_new_record(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, max_bytes=1_000_000)
+    _append(spool, "a", "b", "c")
+    old = spool.read(max_records=10, max_bytes=1000)
+    assert old is not None
+    for path in tmp_path.iterdir():
+        path.unlink()
+    _append(spool, "d", "e")
+    spool.done(old, [])  # they were in memory and have arrived
+    assert _read(spool) == ["d", "e"]
+    assert spool.vanished() == 0
+    _drain(spool)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    _append(spool, "f")
+    assert _read(spool) == ["f"]
+
+
+def test_records_deleted_before_they_were_read_are_told(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, max_bytes=1_000_000)
+    _append(spool, "a", "b", "c")
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert spool.vanished() == 3
+    assert spool.vanished() == 0
+    _append(spool, "d")
+    assert _read(spool) == ["d"]
+
+
 def test_a_full_spool_says_its_limit_and_takes_again_what_was_drained(tmp_path: Path) -> None:
     spool = Spool(tmp_path, max_bytes=2_000)
     _append(spool, "a", size=1_000)
