@@ -11,8 +11,9 @@ import pytest
 
 from tests.contract.conftest import KINDS
 from tracejudge.scores import JudgeCall, JudgeId
-from tracejudge.store import Store, open_store
+from tracejudge.store import Store, StoredTrace, open_store
 from tracejudge.store.budget_leases import BudgetLeases
+from tracejudge.testing import make_score, make_trace
 
 assert KINDS  # the fixtures stand in conftest
 START = datetime(2090, 1, 1, 12, tzinfo=timezone.utc)  # the store drops shares of windows long past
@@ -126,9 +127,18 @@ def test_verdicts_are_kept_by_content_judge_and_repeat(contract_store: Store) ->
     assert cache.get([("h1", "f@1", 0)]) == {("h1", "f@1", 0): "yes"}
 
 
-def test_verdicts_on_forgotten_contents_are_gone(contract_store: Store) -> None:
-    cache = contract_store.verdict_cache
-    cache.put({("h1", "f@1", 0): "yes", ("h2", "f@1", 0): "no"})
-    cache.forget(["h1"])
-    cache.forget([])
-    assert cache.get([("h1", "f@1", 0), ("h2", "f@1", 0)]) == {("h2", "f@1", 0): "no"}
+def test_live_lags_while_it_is_judged_and_older_traces_wait(contract_store: Store) -> None:
+    now = contract_store.now()
+    old = now - timedelta(minutes=10)
+    traces = [make_trace(number, event_time=old + timedelta(seconds=number)) for number in range(4)]
+    contract_store.traces.insert([StoredTrace(trace=trace, ingested_at=now) for trace in traces])
+    scores = [
+        make_score(trace_id=trace.trace_id, event_time=trace.event_time, judged_at=now - timedelta(minutes=5))
+        for trace in traces
+    ]
+    contract_store.scores.insert(scores[:2])
+    assert not contract_store.live_lags()  # nobody judges at present
+    contract_store.scores.insert([replace(scores[2], judged_at=now)])
+    assert contract_store.live_lags()
+    contract_store.scores.insert([replace(scores[3], judged_at=now)])
+    assert not contract_store.live_lags()

@@ -112,7 +112,14 @@ async def _run(
     panel = build_panel(settings, store, specs, caps=caps, patience_s=settings.consumer.judge_patience_s)
     try:
         return await replay(
-            store, panel, specs=specs, where=where, run_id=run_id, clock=SystemClock(), progress=progress
+            store,
+            panel,
+            specs=specs,
+            where=where,
+            run_id=run_id,
+            clock=SystemClock(),
+            progress=progress,
+            live_lags=store.live_lags,
         )
     finally:
         await panel.close()

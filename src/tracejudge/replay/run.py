@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Final
@@ -16,6 +16,7 @@ from tracejudge.scores import RESERVED_RUNS, Decision, Outcome
 from tracejudge.store import RunManifest, Store, StoredTrace, TraceFilter
 
 BATCH_TRACES: Final = 100
+LOOK_AGAIN_S: Final = 10.0
 BATCHES_IN_FLIGHT: Final = 4
 """Batches overlap, so that one slow call at the end of a batch does not leave the judge idle."""
 
@@ -71,12 +72,16 @@ async def replay(
     run_id: str,
     clock: Clock,
     progress: Callable[[ReplayReport], None] = lambda _: None,
+    live_lags: Callable[[], bool] = lambda: False,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> ReplayReport:
     """Judges every stored trace of `where` under `specs` and stores scores, ledger and calls under `run_id`.
 
     Sampling is not asked: every trace is judged, and its probability is the SDK's own. A trace that the run has settled
     already is not judged again, so a replay that was killed goes on where it was. When a judge is gone it stops early
-    and says so in `gone`; when a cap is reached it stops too, with the traces it cut off as over_budget. Raises
+    and says so in `gone`; when a cap is reached it stops too, with the traces it cut off as over_budget. `live_lags` is
+    asked (it may block) before each batch: while it says yes, the replay takes no more on, and looks again every ten
+    seconds. Raises
     ValueError for a reserved run name.
     """
     check_run_name(run_id)
@@ -95,6 +100,8 @@ async def replay(
     batches = store.traces.stream(where, batch=BATCH_TRACES)
     try:
         while not (gone or capped) and (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            while await asyncio.to_thread(live_lags):
+                await sleep(LOOK_AGAIN_S)
             in_flight.add(asyncio.create_task(_judge(store, panel, specs, batch, run_id)))
             if len(in_flight) >= BATCHES_IN_FLIGHT:
                 done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)

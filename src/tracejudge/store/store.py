@@ -21,6 +21,7 @@ from tracejudge.store.forgetting import Forgetting
 from tracejudge.store.growth import Growth, read_growth
 from tracejudge.store.judges import Judges
 from tracejudge.store.labels import Labels
+from tracejudge.store.lag import live_lags
 from tracejudge.store.leases import Leases
 from tracejudge.store.ledger import Ledger
 from tracejudge.store.minutes import Minutes
@@ -100,6 +101,10 @@ class Store:
     def ddl(self) -> str:
         """The statements behind `migrate`, to be read or run by hand."""
         return migrate.ddl(self._connection.target.database)
+
+    def live_lags(self) -> bool:
+        """True while live traffic is being judged and cannot keep up: background work should wait."""
+        return live_lags(self._connection, self.ledger)
 
     def check_schema(self) -> None:
         """Raises SchemaTooNew, or StoreError when the schema is older than this release."""

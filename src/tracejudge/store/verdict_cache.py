@@ -51,11 +51,3 @@ class VerdictCache:
             for (digest, judge_id, repeat), verdict in verdicts.items()
         ]
         self._connection.insert("verdict_cache", _COLUMNS, _TYPES, rows)
-
-    def forget(self, content_hashes: Collection[str]) -> None:
-        """Removes every verdict on these contents: they can quote a person whose traces are forgotten."""
-        if content_hashes:
-            self._connection.command(
-                "DELETE FROM verdict_cache WHERE content_hash IN {hashes:Array(String)}",
-                {"hashes": sorted(content_hashes)},
-            )

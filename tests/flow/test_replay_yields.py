@@ -1,0 +1,36 @@
+"""A replay takes nothing on while live traffic lags, and goes on when it has caught up."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.panels import lexical_spec, make_panel
+from tracejudge.replay import replay
+from tracejudge.store import Store, StoredTrace, TraceFilter
+from tracejudge.testing import ManualClock, make_trace
+
+pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
+
+
+async def test_a_replay_waits_while_live_traffic_lags(store: Store) -> None:
+    clock = ManualClock()
+    traces = [make_trace(number) for number in range(5)]
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=clock.now()) for trace in traces])
+    lagging, waits = [True, True, False], []
+
+    async def sleep(seconds: float) -> None:
+        assert store.query("SELECT count() FROM scores")[0][0] == 0
+        waits.append(seconds)
+
+    report = await replay(
+        store,
+        make_panel(lexical_spec()),
+        specs=[lexical_spec()],
+        where=TraceFilter(),
+        run_id="again",
+        clock=clock,
+        live_lags=lambda: lagging.pop(0),
+        sleep=sleep,
+    )
+    assert waits == [10.0, 10.0]
+    assert report.passed + report.failed == 5
