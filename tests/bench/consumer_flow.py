@@ -53,6 +53,8 @@ _JUDGE: Final = JudgeId("stock@000000000000")
 class InstantCompleter:
     """A model that answers at once."""
 
+    stops_at_once = True  # as the HTTP client does: it needs no task of its own to be left behind
+
     async def complete(self, messages: Sequence[Message]) -> Completion:
         return Completion(
             text='{"unsupported": [], "verdict": "YES"}', input_tokens=700, output_tokens=12, model="judge"

@@ -105,12 +105,16 @@ class Judging:
         if again:
             decided = tuple(row for row in result.ledger if row.decision is not Decision.UNDECIDED)
             result = replace(result, ledger=decided)
-        report = await self.store(result, invalid)
         questions_put = sum(len(one.task.judge_names & question.judges) for one in asked)
-        return Answer(report + PipelineReport(asked=questions_put, abandoned=taken_away), left, gone)
+        return Answer(await self.store(result, invalid, asked=questions_put, abandoned=taken_away), left, gone)
 
-    async def store(self, result: PanelResult, invalid: InvalidJudges) -> PipelineReport:
-        """Stores what judges said. Beside an invalid score no ledger row is put: the trace would count twice."""
+    async def store(
+        self, result: PanelResult, invalid: InvalidJudges, *, asked: int = 0, abandoned: int = 0
+    ) -> PipelineReport:
+        """Stores what judges said. Beside an invalid score no ledger row is put: the trace would count twice.
+
+        `asked` and `abandoned` (pairs put to judges, traces left to others) only go into the report.
+        """
         self._watch.note(result)
         kept = tuple(row for row in result.ledger if not _is_invalid(row, invalid))
         refused = await self._writer.write(replace(result, ledger=kept))
@@ -123,6 +127,8 @@ class Judging:
             ledger=Counter(row.decision for row in kept),
             judge_calls=len(result.calls),
             dead_letters=refused,
+            asked=asked,
+            abandoned=abandoned,
         )
 
     async def _ask(self, question: Question) -> tuple[Collection[PlannedTask], PanelResult | None]:

@@ -46,7 +46,7 @@ class JudgeWatch:
                 about = {"trace_id": score.trace_id, "judge": score.judge_name, "reason": score.reason}
                 _LOG.info("judge %r could not judge a trace: %s", score.judge_name, score.reason, extra=about)
             self._reasons[score.judge_name].append("" if score.outcome.settled else score.reason)
-        for name in {score.judge_name for score in result.scores}:
+        for name in {score.judge_name for score in result.scores if not score.outcome.settled} | self._failing:
             self._look_at(name)
 
     def _look_at(self, name: str) -> None:

@@ -143,7 +143,9 @@ class Panel:
         background = run_id not in RESERVED_RUNS or run_id in MEASURING_RUNS
         responses = {id(task): TraceResponse(task.trace, background=background, fresh=fresh) for task in tasks}
         active = [(self._judges[name], of_judge) for name, of_judge in wanted.items() if of_judge]
-        judged = await asyncio.gather(*(self._judge(judge, of_judge, responses) for judge, of_judge in active))
+        work = [self._judge(judge, of_judge, responses) for judge, of_judge in active]
+        # The usual question is one trace for one judge: no task of its own for that.
+        judged = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
         rows = [(judge, rows) for (judge, _), rows in zip(active, judged, strict=True)]
         return self._result(rows, run_id, responses)
 
