@@ -36,7 +36,7 @@ from tracejudge.scores import Score
 from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
 from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.deliveries import Deliveries
-from tracejudge_consumer.upkeep import Upkeep
+from tracejudge_consumer.store_upkeep import StoreUpkeep
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class AlertLoop:
         self._lease_ttl_s = lease_ttl_s
         self._checkpoint = checkpoint
         self._deliveries = Deliveries(store=store, notifiers=notifiers, clock=clock, checkpoint=checkpoint)
-        self._upkeep = Upkeep(store, clock)
+        self._upkeep = StoreUpkeep(store, clock)
         self._lease: Lease | None = None
         self._renewed_at = 0.0
         self._engine: Engine | None = None

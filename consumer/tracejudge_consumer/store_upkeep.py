@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 EVERY_S: Final = 60.0
 
 
-class Upkeep:
+class StoreUpkeep:
     """Call `run_if_due` as often as you like, as the leader alone."""
 
     def __init__(self, store: Store, clock: Clock) -> None:

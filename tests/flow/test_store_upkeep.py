@@ -10,7 +10,7 @@ from tracejudge.errors import StoreError
 from tracejudge.store import RateQuery, Store, StoredTrace, TraceFilter
 from tracejudge.testing import ManualClock, make_score, make_trace
 from tracejudge_consumer.alert_loop import AlertLoop
-from tracejudge_consumer.upkeep import EVERY_S, Upkeep
+from tracejudge_consumer.store_upkeep import EVERY_S, StoreUpkeep
 
 START = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 DAY = RateQuery(start=START, end=START + timedelta(days=1))
@@ -31,7 +31,7 @@ def test_it_is_done_once_a_minute_and_a_fault_of_it_silences_nobody(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = ManualClock(START)
-    upkeep = Upkeep(store, clock)
+    upkeep = StoreUpkeep(store, clock)
     assert upkeep.run_if_due()
     assert not upkeep.run_if_due()
     clock.advance(EVERY_S)
