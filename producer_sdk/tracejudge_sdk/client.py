@@ -294,7 +294,11 @@ class TraceClient:
         self.close(self.settings.exit_timeout_s)
 
     def flush_before_end(self) -> None:
-        """Flushes within `exit_timeout_s`, for a signal after which the service may go on for a while."""
+        """Flushes within `exit_timeout_s`, for a signal after which the service may go on for a while.
+
+        What it logs from then on is sent at once: some servers end without running exit handlers.
+        """
+        self._outbox.hurry()
         self.flush(self.settings.exit_timeout_s)
 
     def after_fork_in_child(self) -> None:

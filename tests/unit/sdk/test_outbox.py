@@ -202,3 +202,13 @@ def test_the_account_handed_out_cannot_be_changed() -> None:
     stats = _outbox().stats()
     with pytest.raises(TypeError):
         stats.dropped["queue_full"] = 1  # type: ignore[index]
+
+
+def test_in_a_hurry_every_trace_wakes_the_thread() -> None:
+    outbox = _outbox(max_records=100, ring_at=50)
+    outbox.wait(0.0)
+    assert not outbox.put(_item())
+    outbox.hurry()
+    assert outbox.put(_item())
+    outbox.wait(60.0)  # at once: something waits
+    assert outbox.put(_item())
