@@ -72,7 +72,7 @@ def command(
         click.echo(to_json({"kind": kind, "traces": done.traces, "rows": done.rows, "out_of_reach": OUT_OF_REACH}))
         return
     out = console()
-    out.print(f"{done.traces} traces forgotten; {done.total} rows deleted")
+    out.print(f"{done.traces} trace{'s' * (done.traces != 1)} forgotten; {done.total} rows deleted")
     for table, count in done.rows.items():
         out.print(f"  {count:>8} {table}")
     out.print("a tombstone keeps them out from now on. What this does not reach:")

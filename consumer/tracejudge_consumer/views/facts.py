@@ -47,7 +47,7 @@ def facts_tables(
         [
             [
                 instant(row.start)[:16],
-                ident(row.judge_name),
+                ident(row.judge_name) + (" (heuristic)" if row.heuristic else ""),
                 *(one_line(row.group.get(field, ""), limit=30) or "–" for field in group_by),
                 str(row.verdicts),
                 str(row.calls),

@@ -50,6 +50,7 @@ class EffortRow:
     start: datetime
     judge_name: str
     judge_id: JudgeId
+    heuristic: bool
     group: Mapping[str, str]
     verdicts: int
     calls: int
@@ -103,7 +104,7 @@ class Traffic:
         rows = self._connection.query(
             f"SELECT {pane(query, 'toUnixTimestamp64Milli(event_time)')} AS pane, judge_name, judge_id, count(), "
             f"sum(usage_calls), sum(ifNull(usage_cost_usd, 0)), count(usage_cost_usd), {_LEVELS}(usage_cost_usd), "
-            f"countIf(usage_calls > 0), {_LEVELS_IF}(usage_latency_ms, usage_calls > 0){grouped} FROM {source} "
+            f"countIf(usage_calls > 0), {_LEVELS_IF}(usage_latency_ms, usage_calls > 0), max(has(flags, 'heuristic')){grouped} FROM {source} "
             f"GROUP BY pane, judge_name, judge_id{grouped} ORDER BY pane, judge_name, judge_id{grouped}",
             where.parameters,
         )
@@ -112,12 +113,13 @@ class Traffic:
                 start=pane_start(query, int(row[0])),
                 judge_name=row[1],
                 judge_id=JudgeId(row[2]),
+                heuristic=bool(row[10]),
                 verdicts=int(row[3]),
                 calls=int(row[4]),
                 total_usd=float(row[5]),
                 cost_usd=_percentiles(row[6], row[7]),
                 latency_ms=_percentiles(row[8], row[9]),
-                group=dict(zip(query.group_by, row[10:], strict=True)),
+                group=dict(zip(query.group_by, row[11:], strict=True)),
             )
             for row in rows
         ]
