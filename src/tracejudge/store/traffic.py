@@ -104,7 +104,8 @@ class Traffic:
         rows = self._connection.query(
             f"SELECT {pane(query, 'toUnixTimestamp64Milli(event_time)')} AS pane, judge_name, judge_id, count(), "
             f"sum(usage_calls), sum(ifNull(usage_cost_usd, 0)), count(usage_cost_usd), {_LEVELS}(usage_cost_usd), "
-            f"countIf(usage_calls > 0), {_LEVELS_IF}(usage_latency_ms, usage_calls > 0), max(has(flags, 'heuristic')){grouped} FROM {source} "
+            f"countIf(usage_calls > 0), {_LEVELS_IF}(usage_latency_ms, usage_calls > 0), max(has(flags, 'heuristic'))"
+            f"{grouped} FROM {source} "
             f"GROUP BY pane, judge_name, judge_id{grouped} ORDER BY pane, judge_name, judge_id{grouped}",
             where.parameters,
         )
