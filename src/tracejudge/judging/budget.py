@@ -11,10 +11,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from tracejudge.clock import Clock
 from tracejudge.errors import ServiceUnavailable, TraceJudgeError
@@ -31,8 +30,7 @@ LONGEST_WAIT_S: Final = 30.0
 _ALWAYS: Final = Span(datetime.min.replace(tzinfo=timezone.utc), datetime.max.replace(tzinfo=timezone.utc))
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """What was set aside for one call that was admitted, to be settled once."""
 
     usd: float
@@ -84,6 +82,7 @@ class Budget:
     ) -> None:
         self._name = judge_name
         self._accounts = tuple(accounts)
+        self._leased = any(account.leased for account in self._accounts)
         self._clock = clock
         self._run = run
         self._sleep = sleep
@@ -173,7 +172,8 @@ class Budget:
                 money.append(window)
         for window in money:
             window.hold(usd)
-        self._ask_ahead()
+        if self._leased:
+            self._ask_ahead()
         return Hold(usd, now, tuple(money), tuple(calls))
 
     def _ask_ahead(self) -> None:

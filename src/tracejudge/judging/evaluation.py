@@ -9,11 +9,10 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
+class CallRecord(NamedTuple):
     """One call as it happened, before it is tied to a trace and a run."""
 
     call_id: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.judging.budget import Budget
@@ -19,8 +18,7 @@ from tracejudge.judging.spec import JudgeSpec
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class Counted(NamedTuple):
     """Tokens of a call and who answered it, as far as the reply tells."""
 
     input_tokens: int = 0

@@ -204,7 +204,7 @@ class ModelEvaluator(FactsEvaluator):
             flags.append("in_parts")
         if suspicious(judged_texts(facts)):
             flags.append("suspected_injection")
-        return _with_all(result.but(flags=tuple(flags)), asked)
+        return _with_all(result, asked, tuple(flags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,15 +265,16 @@ def _with(result: Judgement, reply: Completion) -> Judgement:
     return result.but(model_reported=reply.model, fingerprint=reply.fingerprint)
 
 
-def _with_all(result: Judgement, asked: Sequence[Asked]) -> Judgement:
-    """`result` with the raw replies in the order of asking, and who gave the last one."""
+def _with_all(result: Judgement, asked: Sequence[Asked], flags: tuple[str, ...] | None = None) -> Judgement:
+    """`result` with the raw replies in the order of asking, who gave the last one, and `flags` where there are new."""
     if not asked:
-        return result
+        return result if flags is None else result.but(flags=flags)
     last = asked[-1].reply
     texts = [one.reply.text for one in asked]
     if result.invalid is not None and result.raw_reply:
         texts.append(result.raw_reply)
     return result.but(
+        flags=result.flags if flags is None else flags,
         raw_reply="\n---\n".join(texts)[:RAW_REPLY_CHARS],
         model_reported=result.model_reported or last.model,
         fingerprint=result.fingerprint or last.fingerprint,

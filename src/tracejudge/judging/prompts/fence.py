@@ -21,20 +21,26 @@ _CONTROL: Final = re.compile(rf"{_LESS}(?={_UNSEEN}[|\uff5c])|{_LESS}(?=(?:{_UNS
 _QUOTE: Final = r"[\"'`*]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Hint:
     """A pattern of text that speaks to a judge, and plain searches that come before it, since every judged text is
-    looked at: one of `needles` must be there (those in capitals as they stand; by the mark they begin with, "" for
-    letters), and the pattern begins with one of `starts`."""
+    looked at: a word must be there (`words`; `capitals` as they stand), or something that begins with a mark
+    (`marked`), and the pattern begins with one of `starts`."""
 
-    needles: tuple[tuple[str, tuple[str, ...]], ...]
+    words: tuple[str, ...]
+    capitals: tuple[str, ...]
+    marked: tuple[tuple[str, tuple[str, ...]], ...]
     pattern: re.Pattern[str]
     starts: tuple[str, ...]
 
     def found(self, text: str, lowered: str) -> bool:
-        if not self._has_needle(text, lowered):
+        if not (
+            any(map(lowered.__contains__, self.words))
+            or any(map(text.__contains__, self.capitals))
+            or (self.marked and self._has_marked(text, lowered))
+        ):
             return False
-        if not self.starts or len(lowered) != len(text):  # a few letters are two in lower case
+        if not self.starts:
             return self.pattern.search(text) is not None
         for start in self.starts:
             at = lowered.find(start)
@@ -44,28 +50,30 @@ class _Hint:
                 at = lowered.find(start, at + 1)
         return False
 
-    def _has_needle(self, text: str, lowered: str) -> bool:
-        for mark, needles in self.needles:
-            if not mark:
-                for needle in needles:
-                    if needle in (text if needle.isupper() else lowered):
-                        return True
-                continue
-            at = lowered.find(mark)
+    def _has_marked(self, text: str, lowered: str) -> bool:
+        for mark, needles in self.marked:
+            at = text.find(mark)
             while at >= 0:
-                if lowered.startswith(needles, at):
+                if lowered.startswith(needles, at) or text.startswith(needles, at):
                     return True
-                at = lowered.find(mark, at + 1)
+                at = text.find(mark, at + 1)
         return False
 
 
 def _hint(needles: tuple[str, ...], pattern: str, *, starts: tuple[str, ...] = ()) -> _Hint:
     begins = rf"\b(?:{'|'.join(starts)})" if starts else ""
-    by_mark: dict[str, list[str]] = {}
+    marked: dict[str, list[str]] = {}
     for needle in needles:
-        by_mark.setdefault("" if needle[0].isalpha() else needle[0], []).append(needle)
-    marked = tuple((mark, tuple(of_mark)) for mark, of_mark in by_mark.items())
-    return _Hint(marked, re.compile(begins + pattern, re.IGNORECASE), starts)
+        if not needle[0].isalpha():
+            marked.setdefault(needle[0], []).append(needle)
+    words = [needle for needle in needles if needle[0].isalpha()]
+    return _Hint(
+        words=tuple(word for word in words if not word.isupper()),
+        capitals=tuple(word for word in words if word.isupper()),
+        marked=tuple((mark, tuple(of_mark)) for mark, of_mark in marked.items()),
+        pattern=re.compile(begins + pattern, re.IGNORECASE),
+        starts=starts,
+    )
 
 
 _HINTS: Final = (
@@ -138,5 +146,6 @@ def clean(text: str) -> str:
 def suspicious(texts: Iterable[str]) -> bool:
     """True when a text speaks to the judge rather than to a reader. A hint for people; it changes no verdict."""
     text = "\n".join(texts)
-    lowered = text.lower()
+    # What is searched for is ASCII, and lower case of anything else costs more than all the searches.
+    lowered = (text if text.isascii() else text.encode("ascii", "replace").decode("ascii")).lower()
     return any(hint.found(text, lowered) for hint in _HINTS)
