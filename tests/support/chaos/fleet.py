@@ -181,13 +181,18 @@ class Fleet:
         return found
 
 
-def wait_until(reached: Callable[[], bool], *, patience_s: float, what: str, meanwhile: Callable[[], None]) -> None:
-    """Looks every tenth of a second. Raises AssertionError when `what` did not come within the patience."""
-    deadline = time.monotonic() + patience_s
-    while not reached():
+def wait_until(
+    left: Callable[[], int], *, patience_s: float, what: str, meanwhile: Callable[[], None], every_s: float = 0.3
+) -> None:
+    """Looks until nothing is left. Raises AssertionError when it has not become less for the patience."""
+    least, since = left(), time.monotonic()
+    while least:
         meanwhile()
-        assert time.monotonic() < deadline, f"not within {patience_s:g} s: {what}"
-        time.sleep(0.1)
+        time.sleep(every_s)
+        now = left()
+        if now < least:
+            least, since = now, time.monotonic()
+        assert time.monotonic() - since < patience_s, f"{what}: {least} left, as {patience_s:g} s before"
 
 
 def copy_logs(folder: Path, target: Path) -> None:
