@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 
+from tests.bench.consumer_bought import bought
 from tests.bench.consumer_decode import decoding
 from tests.bench.consumer_flow import flow
 from tests.bench.consumer_memory import memory
 from tests.bench.consumer_slots import slots
 from tests.bench.frame import main
 
-CASES = {"flow": flow, "decode": decoding, "memory": memory, "slots": slots}
+CASES = {"flow": flow, "decode": decoding, "memory": memory, "slots": slots, "bought": bought}
 
 if __name__ == "__main__":
     sys.exit(main("consumer", CASES))
