@@ -36,6 +36,7 @@ class Window:
     used: float = 0.0
     held: float = 0.0
     in_flight: int = 0
+    used_up_until: float = float("-inf")  # there was nothing left to be claimed; others may give something back later
 
     def fits(self, amount: float) -> bool | None:
         """Whether `amount` may be used; None while that hangs on calls in flight."""
@@ -67,7 +68,6 @@ class Account:
         self._source = source
         self._leases = leases
         self._holder = holder
-        self._used_up_until = float("-inf")
         self.asking = PerLoop(asyncio.Lock)
 
     @property
@@ -114,7 +114,7 @@ class Account:
             amount = await asyncio.to_thread(self._claim, window.span, want)
             window.allowed += amount
             if amount < want:
-                self._used_up_until = monotonic() + ASK_AGAIN_S
+                window.used_up_until = monotonic() + ASK_AGAIN_S
 
     def _read(self, now: datetime) -> Window:
         span = self.cap.span(now)
@@ -136,7 +136,7 @@ class Account:
 
     def may_claim(self, monotonic: float) -> bool:
         """False where there are no leases, or a moment ago there was nothing left to be had."""
-        return self._leases is not None and monotonic >= self._used_up_until
+        return self._leases is not None and (self.window is None or monotonic >= self.window.used_up_until)
 
     def low(self) -> bool:
         """True when it is time to ask for the next share, so that no call has to wait for it."""
