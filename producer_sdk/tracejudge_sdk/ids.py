@@ -16,6 +16,7 @@ _AT_ONCE: Final = 64
 STOCK: Final = 512
 """How many random parts the sending thread keeps ready: more than a busy service logs between two of its looks."""
 
+_TWO_TO_48: Final = 1 << 48
 _VARIANT: Final = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 _ready: Final[list[str]] = []
 
@@ -31,8 +32,9 @@ def new_trace_id(time_ms: int | None = None) -> str:
         random = _ready.pop()
     except IndexError:  # other threads were quicker
         return new_trace_id(time_ms)
-    when = f"{time.time_ns() // 1_000_000 if time_ms is None else time_ms:012x}"
-    return f"{when[:8]}-{when[8:]}-7{random}"
+    # hex() of 2**48 and the time is "0x1" and its 12 digits: formatting a number by a rule takes several times as long.
+    when = hex(_TWO_TO_48 | (time.time_ns() // 1_000_000 if time_ms is None else time_ms))
+    return f"{when[3:11]}-{when[11:]}-7{random}"
 
 
 def stock_up(count: int = STOCK) -> None:
