@@ -32,6 +32,7 @@ from tracejudge.alerts import (
     event_to_json,
 )
 from tracejudge.clock import Clock
+from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Score
 from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
 from tracejudge_consumer.alert_actions import read_actions
@@ -52,7 +53,7 @@ class AlertLoop:
     """Call `tick` every few seconds from any number of processes: the holder of the store's lease does the work.
 
     `holder` must be unique to the process. Rows stored up to `lookback_s` behind the cursor are still found, once a
-    minute. Not thread-safe.
+    minute. `policy` is what its governors are to keep to. Not thread-safe.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class AlertLoop:
         lookback_s: float = 900.0,
         lease_ttl_s: float = 60.0,
         checkpoint: Callable[[str], None] = lambda _: None,
+        policy: SamplingPolicy | None = None,
     ) -> None:
         self._store = store
         self._rules = tuple(rules)
@@ -77,7 +79,7 @@ class AlertLoop:
         self._lease_ttl_s = lease_ttl_s
         self._checkpoint = checkpoint
         self._deliveries = Deliveries(store=store, notifiers=notifiers, clock=clock, checkpoint=checkpoint)
-        self._upkeep = StoreUpkeep(store, clock)
+        self._upkeep = StoreUpkeep(store, clock, policy=policy)
         self._lease: Lease | None = None
         self._renewed_at = 0.0
         self._engine: Engine | None = None

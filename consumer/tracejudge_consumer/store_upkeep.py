@@ -1,4 +1,5 @@
-"""What the leader does for the store once a minute: the rollup for long windows, and the sweep behind `forget`."""
+"""What the leader does once a minute: the rates of the next sampling epoch, the rollup for long windows, and the sweep
+behind `forget`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from typing import Final
 
 from tracejudge.clock import Clock
 from tracejudge.errors import StoreError
+from tracejudge.sampling import SamplingPolicy
 from tracejudge.store import Store
+from tracejudge_consumer.governing import Governing
 
 logger = logging.getLogger(__name__)
 
@@ -17,8 +20,9 @@ EVERY_S: Final = 60.0
 class StoreUpkeep:
     """Call `run_if_due` as often as you like, as the leader alone."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, *, policy: SamplingPolicy | None = None) -> None:
         self._store = store
+        self._governing = Governing(store, policy or SamplingPolicy())
         self._clock = clock
         self._done_at: float | None = None
 
@@ -32,6 +36,7 @@ class StoreUpkeep:
             return False
         self._done_at = now
         try:
+            self._governing.decide_next()
             self._store.minutes.rollup()
             swept = self._store.forgetting.sweep(at=self._clock.now())
         except StoreError as error:

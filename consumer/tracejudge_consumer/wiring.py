@@ -370,6 +370,7 @@ def build_alert_loop(
         holder=process_holder(),
         settle_s=settings.alert_loop.settle_s if settle_s is None else settle_s,
         checkpoint=(lambda _: None) if health is None else health.sign,
+        policy=sampling_policy(settings),
     )
 
 

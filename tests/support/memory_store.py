@@ -5,12 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Generic, TypeVar
 
 from tracejudge.errors import StoreUnavailable
 from tracejudge.scores import LIVE_RUN, DeadLetter, JudgeCall, LedgerRow, Outcome, Score, TraceKey
-from tracejudge.store import Identity, Inserted, Known, StoredFeedback, StoredPart, StoredTrace
+from tracejudge.store import (
+    EpochsRead,
+    Identity,
+    Inserted,
+    Known,
+    SamplingEpoch,
+    StoredFeedback,
+    StoredPart,
+    StoredTrace,
+)
 
 _Row = TypeVar("_Row")
 
@@ -81,6 +90,22 @@ class MemoryTombstones:
         self.keys.update(keys)
 
 
+class MemoryEpochs:
+    """The epochs that a test puts there."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.rows: list[SamplingEpoch] = []
+        self.reads = 0
+
+    def in_force(self, start: datetime, end: datetime | None = None, /) -> EpochsRead:
+        self._store.arrive("sampling_epochs.in_force")
+        self.reads += 1
+        begin = max((row.starts_at for row in self.rows if row.starts_at <= start), default=start)
+        found = [row for row in self.rows if begin <= row.starts_at and (end is None or row.starts_at <= end)]
+        return EpochsRead(datetime.now(timezone.utc), tuple(sorted(found, key=lambda row: row.starts_at)))
+
+
 class MemoryStore:
     """Thread-safe. `down` makes every call raise StoreUnavailable; `lose_answers` does so after the rows went in."""
 
@@ -106,6 +131,7 @@ class MemoryStore:
         )
 
         self.tombstones = MemoryTombstones()
+        self.sampling_epochs = MemoryEpochs(self)
 
     def lookup(self, keys: Sequence[TraceKey], /, *, run_id: str = LIVE_RUN) -> dict[TraceKey, Known]:
         self.arrive("lookup")

@@ -126,6 +126,7 @@ def test_a_wrong_condition_names_the_place_and_the_remedy(
 def test_every_field_of_a_trace_and_every_signal_has_a_name_or_a_reason() -> None:
     left_out = {"schema_version", "kind", "source_nodes", "history", "tags"}  # constants, lists; tags have tags.NAME
     expected = set(Trace.model_fields) - left_out | {f"signals.{field.name}" for field in fields(Signals)}
+    expected |= {"version_age_h"}  # which the epoch of a trace knows
     assert set(FIELD_KINDS) == expected
     for name in FIELD_KINDS:
         fact(name, TRACE, SIGNALS)

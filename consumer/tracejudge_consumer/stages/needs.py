@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from tracejudge.judging import JudgeTask, PanelResult
 from tracejudge.scores import LIVE_RUN, DeadLetter, JudgeCall, JudgeId, LedgerRow, Score, TraceKey
-from tracejudge.store import Identity, Inserted, Known, StoredFeedback, StoredPart, StoredTrace
+from tracejudge.store import EpochsRead, Identity, Inserted, Known, StoredFeedback, StoredPart, StoredTrace
 
 _Row = TypeVar("_Row", contravariant=True)
 
@@ -54,6 +54,12 @@ class Tombstones(Protocol):
     def bury(self, keys: Sequence[TraceKey], /, *, at: datetime) -> None: ...
 
 
+class SamplingEpochs(Protocol):
+    """Where the rates of the governors stand, and the store's time before they were read."""
+
+    def in_force(self, start: datetime, end: datetime | None = None, /) -> EpochsRead: ...
+
+
 class PipelineStore(Protocol):
     """The tables a batch is written to. Thread-safe; raises StoreUnavailable when it is away."""
 
@@ -73,4 +79,6 @@ class PipelineStore(Protocol):
     def dead_letters(self) -> Inserts[DeadLetter]: ...
     @property
     def tombstones(self) -> Tombstones: ...
+    @property
+    def sampling_epochs(self) -> SamplingEpochs: ...
     def lookup(self, keys: Sequence[TraceKey], /, *, run_id: str = LIVE_RUN) -> dict[TraceKey, Known]: ...

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tracejudge.judging import JudgeTask
-from tracejudge.sampling import SampledTrace, SamplingPolicy, sample
+from tracejudge.sampling import EpochBook, SampledTrace, SamplingPolicy, sample
 from tracejudge.scores import LIVE_RUN, SHADOW_RUN, Decision, JudgeId, LedgerRow, TraceKey
 from tracejudge.signals import compute_signals
 from tracejudge.store import Known, StoredTrace
 from tracejudge_consumer.stages.read import IntakeRecord
 
 _NOBODY: frozenset[JudgeId] = frozenset()
+_NO_EPOCHS = EpochBook()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ def plan(
     judge_ids: Mapping[str, JudgeId],
     at: datetime,
     shadow: Collection[str] = (),
+    epochs: EpochBook = _NO_EPOCHS,
 ) -> Plan:
     """Decides about every (trace, judge) of `records`, which hold each trace once.
 
@@ -65,8 +67,8 @@ def plan(
     - Then the sampling decision, which only looks at the trace: sampled_out or filtered.
     - Then a broken-off answer (status incomplete) is for no judge.
 
-    A judge that has a score, even an invalid one, gets no ledger row beside it. The rows of judges named in `shadow`
-    belong to run "shadow".
+    `epochs` are those in force when the traces were served. A judge that has a score, even an invalid one, gets no
+    ledger row beside it. The rows of judges named in `shadow` belong to run "shadow".
     """
     to_store: list[StoredTrace] = []
     tasks: list[PlannedTask] = []
@@ -94,7 +96,7 @@ def plan(
                     offset=record.place.offset,
                 )
             )
-        sampled = sample(trace, signals, policy, open_names)
+        sampled = sample(trace, signals, policy, open_names, epochs.at(trace.event_time))
         ask: dict[str, float] = {}
         for name in open_names:
             decision = sampled.decisions[name]

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.judging import PanelResult
-from tracejudge.sampling import SamplingPolicy
+from tracejudge.sampling import EpochBook, SamplingPolicy
 from tracejudge.scores import SHADOW_RUN, Decision, JudgeId, TraceKey
 from tracejudge.store import Inserted, Known, StoredFeedback
 from tracejudge_consumer.dead_letter import DeadLetterGuard
@@ -27,6 +27,7 @@ from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.checkpoints import Checkpoint
+from tracejudge_consumer.stages.epochs import EpochReader
 from tracejudge_consumer.stages.forgotten import Forgotten, ledger_rows
 from tracejudge_consumer.stages.judge import Answer, Judging, questions
 from tracejudge_consumer.stages.needs import Judges, PipelineStore
@@ -74,6 +75,7 @@ class BatchProcessor:
         self._metrics = metrics
         self._checkpoint = checkpoint
         self._turns = turns
+        self._epochs = EpochReader(store=store, calls=calls, clock=clock)
         self._forgotten = Forgotten(store=store, calls=calls)
 
     async def process(self, records: Sequence[TakenRecord], finish: Finish) -> PipelineReport:
@@ -161,9 +163,13 @@ class BatchProcessor:
         if shadow and known:
             of_shadow = await self._calls(partial(self._store.lookup, list(known), run_id=SHADOW_RUN))
             known = with_shadow(known, of_shadow, [judge_ids[name] for name in shadow])
+        epochs = EpochBook()
+        if self._policy.has_epochs:
+            served = [known[one.key].event_time if one.key in known else one.trace.event_time for one in traces]
+            epochs = await self._epochs.book(served)
         at = self._clock.now()
         todo: Plan = await self._off_loop(
-            partial(plan, traces, known, policy=self._policy, judge_ids=judge_ids, at=at, shadow=shadow)
+            partial(plan, traces, known, policy=self._policy, judge_ids=judge_ids, at=at, shadow=shadow, epochs=epochs)
         )
         fresh = sum(record.key in assembled and record.key not in known for record in traces)
         report = PipelineReport(known=todo.known, settled=todo.settled, assembled=fresh)

@@ -2,6 +2,25 @@
 
 from tracejudge.sampling.condition import Condition
 from tracejudge.sampling.decide import SampledTrace, SamplingDecision, sample
+from tracejudge.sampling.epoch import LEAD_S, Epoch, EpochBook, GovernedRates, VersionKey, epoch_from_json, epoch_number
+from tracejudge.sampling.governor import Governor
 from tracejudge.sampling.policy import MIN_RATE, Rule, SamplingPolicy, Stratum
 
-__all__ = ["MIN_RATE", "Condition", "Rule", "SampledTrace", "SamplingDecision", "SamplingPolicy", "Stratum", "sample"]
+__all__ = [
+    "LEAD_S",
+    "MIN_RATE",
+    "Condition",
+    "Epoch",
+    "EpochBook",
+    "GovernedRates",
+    "Governor",
+    "Rule",
+    "SampledTrace",
+    "SamplingDecision",
+    "SamplingPolicy",
+    "Stratum",
+    "VersionKey",
+    "epoch_from_json",
+    "epoch_number",
+    "sample",
+]

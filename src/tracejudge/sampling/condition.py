@@ -27,6 +27,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from tracejudge.sampling.epoch import Epoch
 from tracejudge.sampling.fields import CLOSED_SETS, Kind, fact, kind_of
 from tracejudge.signals import Signals
 from tracejudge_sdk.trace import Trace
@@ -69,15 +70,15 @@ class Condition(BaseModel):
     all_: tuple[Condition, ...] | None = Field(default=None, alias="all")
     any_: tuple[Condition, ...] | None = Field(default=None, alias="any")
 
-    def holds(self, trace: Trace, signals: Signals) -> bool:
-        """True when the trace fits. Pure; raises nothing on any trace."""
+    def holds(self, trace: Trace, signals: Signals, epoch: Epoch | None = None) -> bool:
+        """True when the trace fits; `epoch` is the one in force when it was served. Pure; raises nothing."""
         if self.all_ is not None:
-            return all(condition.holds(trace, signals) for condition in self.all_)
+            return all(condition.holds(trace, signals, epoch) for condition in self.all_)
         if self.any_ is not None:
-            return any(condition.holds(trace, signals) for condition in self.any_)
+            return any(condition.holds(trace, signals, epoch) for condition in self.any_)
         if self.field is None:
             return False
-        value = fact(self.field, trace, signals)
+        value = fact(self.field, trace, signals, epoch)
         kind = kind_of(self.field)
         if value is None and kind in _TEXTUAL:
             value = ""
@@ -100,6 +101,12 @@ class Condition(BaseModel):
             yield _fits(value, self.matches)
         if self.present is not None:
             yield (value is not None and value != "" and value != ()) is self.present
+
+    def names(self) -> frozenset[str]:
+        """The fields that it looks at."""
+        inner = [*(self.all_ or ()), *(self.any_ or ())]
+        own = frozenset() if self.field is None else frozenset([self.field])
+        return own.union(*(condition.names() for condition in inner))
 
     @field_validator("field")
     @classmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tracejudge.sampling.epoch import Epoch
 from tracejudge.sampling.policy import Rule, SamplingPolicy, Stratum, concerns
 from tracejudge.signals import Signals
 from tracejudge_sdk.sampling import TAIL_SALT, keep
@@ -37,6 +38,7 @@ class SampledTrace:
     trace: Trace
     signals: Signals
     stratum: str
+    epoch: int | None = None
     decisions: Mapping[str, SamplingDecision]
 
     @property
@@ -45,20 +47,35 @@ class SampledTrace:
         return frozenset(name for name, decision in self.decisions.items() if decision.kept)
 
 
-def sample(trace: Trace, signals: Signals, policy: SamplingPolicy, judge_names: Iterable[str]) -> SampledTrace:
-    """The decision of `policy` for every one of `judge_names`. Pure: alike in any process, at any time."""
-    stratum = next((each for each in policy.strata if each.when.holds(trace, signals)), None)
-    rules = [rule for rule in policy.rules if rule.when.holds(trace, signals)]
+def sample(
+    trace: Trace,
+    signals: Signals,
+    policy: SamplingPolicy,
+    judge_names: Iterable[str],
+    epoch: Epoch | None = None,
+) -> SampledTrace:
+    """The decision of `policy` for every one of `judge_names`. Pure: alike in any process, at any time.
+
+    `epoch` is the one in force at the trace's event time; without it the policy stands as written.
+    """
+    stratum = next((each for each in policy.strata if each.when.holds(trace, signals, epoch)), None)
+    rules = [rule for rule in policy.rules if rule.when.holds(trace, signals, epoch)]
     return SampledTrace(
         trace=trace,
         signals=signals,
         stratum="" if stratum is None else stratum.name,
-        decisions={name: _decide(trace, policy, stratum, rules, name) for name in judge_names},
+        decisions={name: _decide(trace, policy, stratum, rules, name, epoch) for name in judge_names},
+        epoch=None if epoch is None else epoch.number,
     )
 
 
 def _decide(
-    trace: Trace, policy: SamplingPolicy, stratum: Stratum | None, matching: list[Rule], judge_name: str
+    trace: Trace,
+    policy: SamplingPolicy,
+    stratum: Stratum | None,
+    matching: list[Rule],
+    judge_name: str,
+    epoch: Epoch | None,
 ) -> SamplingDecision:
     rules = [rule for rule in matching if concerns(rule.judges, judge_name)]
     for rule in rules:
@@ -66,13 +83,22 @@ def _decide(
             return SamplingDecision(
                 kept=False, filtered=True, inclusion_probability=0.0, rule=f"rule {rule.name!r}: never"
             )
-    tail, words = policy.base_rate(judge_name), "base rate"
-    if stratum is not None and (own := stratum.rate_of(judge_name)) is not None:
-        tail, words = own, f"stratum {stratum.name!r}: rate"
+    own, words, raised = policy.base_rate(judge_name), "base rate", 0.0
+    if stratum is not None and (rate := stratum.rate_of(judge_name)) is not None:
+        own, words = rate, f"stratum {stratum.name!r}: rate"
+    tail = own
     for rule in rules:
-        if rule.rate is not None and rule.rate > tail:
-            tail, words = rule.rate, f"rule {rule.name!r}: rate"
+        if rule.rate is not None:
+            raised = max(raised, rule.rate)
+            if rule.rate > tail:
+                tail, words = rule.rate, f"rule {rule.name!r}: rate"
     words = f"{words} {tail:g}"
+    governed, name = _governed(
+        trace.app, policy, judge_name, epoch, own, raised, "" if stratum is None else stratum.name
+    )
+    if governed is not None and governed != tail:
+        # Without its figure: this is stored for every trace, and an epoch is a minute.
+        tail, words = governed, f"{words}, {'lowered' if governed < tail else 'raised'} by governor {name!r}"
     if trace.head_probability < 1.0:
         words = f"{words}, of the {trace.head_probability:g} that the service sent"
     return SamplingDecision(
@@ -81,3 +107,18 @@ def _decide(
         inclusion_probability=trace.head_probability * tail,
         rule=words,
     )
+
+
+def _governed(
+    app: str, policy: SamplingPolicy, judge_name: str, epoch: Epoch | None, own: float, rule: float, stratum: str
+) -> tuple[float | None, str]:
+    """The lowest chance that a governor of this judge and app leaves, and its name; None where none has a say yet."""
+    lowest, by = None, ""
+    for governor in policy.governors if epoch is not None else ():
+        rates = epoch.rates.get(governor.name) if epoch is not None else None
+        if rates is None or not governor.governs(judge_name, app):
+            continue
+        chance = rates.chance(own, rule, stratum)
+        if lowest is None or chance < lowest:
+            lowest, by = chance, governor.name
+    return lowest, by

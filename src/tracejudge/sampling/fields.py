@@ -11,6 +11,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Final, Literal
 
+from tracejudge.sampling.epoch import Epoch, VersionKey
 from tracejudge.signals import Signals
 from tracejudge_sdk.trace import Trace
 
@@ -19,6 +20,9 @@ Fact = str | float | bool | datetime | tuple[str, ...] | None
 
 TAG_PREFIX: Final = "tags."
 SIGNAL_PREFIX: Final = "signals."
+VERSION_AGE: Final = "version_age_h"
+"""Hours since the first trace of the trace's version was stored, as the epoch of its event time knows it; none for a
+version that is not young, and none in the minute in which a version is new to everybody."""
 
 FIELD_KINDS: Final[Mapping[str, Kind]] = {
     "trace_id": "text",
@@ -44,6 +48,7 @@ FIELD_KINDS: Final[Mapping[str, Kind]] = {
     "truncated": "flag",
     "lossy": "flag",
     "head_probability": "number",
+    "version_age_h": "number",
     "sdk": "text",
     "signals.query_chars": "number",
     "signals.response_chars": "number",
@@ -73,8 +78,11 @@ def kind_of(field: str) -> Kind:
     return kind
 
 
-def fact(field: str, trace: Trace, signals: Signals) -> Fact:
+def fact(field: str, trace: Trace, signals: Signals, epoch: Epoch | None = None) -> Fact:
     """The value of the named fact; None where the trace has none. The name is one that `kind_of` accepts."""
+    if field == VERSION_AGE:
+        key = VersionKey(trace.environment, trace.app, trace.version)
+        return None if epoch is None else epoch.version_age_h(key, trace.event_time)
     if field.startswith(TAG_PREFIX):
         return trace.tags.get(field[len(TAG_PREFIX) :])
     source: Trace | Signals = trace

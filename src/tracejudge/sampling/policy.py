@@ -16,6 +16,14 @@ rate = 1.0
 name = "health checks"
 when = { field = "query", matches = "ping*" }
 never = true
+[[sampling.rules]]
+name = "first day of a release"
+when = { field = "version_age_h", below = 24 }
+rate = 0.5
+[[sampling.governors]]           # lowers the rates as far as a goal needs it; see governor.py
+name = "faithfulness an hour"
+judge = "faithfulness"
+max_per_h = 200
 """
 
 from __future__ import annotations
@@ -28,8 +36,11 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from tracejudge.sampling.condition import Condition
+from tracejudge.sampling.epoch import SMALLEST
+from tracejudge.sampling.fields import VERSION_AGE
+from tracejudge.sampling.governor import Governor
 
-MIN_RATE: Final = 1e-6
+MIN_RATE: Final = SMALLEST
 """One in a million. Below, a single trace would stand for more traffic than any window holds."""
 
 
@@ -57,7 +68,8 @@ class Stratum(_Table):
     """A class of traffic, named on every score it yields.
 
     `rate` replaces the base rate of the judges in `judges` (of all, where that is empty), `rates` that of the judge it
-    names. Without either the stratum only gives its traces their name.
+    names. Without either the stratum only gives its traces their name. `floor_per_h`: every governor leaves each of its
+    judges so many of the stratum an hour, in expectation, and raises the rate in a quiet hour where it takes that.
     """
 
     name: RuleName
@@ -65,6 +77,7 @@ class Stratum(_Table):
     rate: Rate | None = None
     judges: tuple[str, ...] = ()
     rates: dict[str, Rate] = Field(default_factory=dict)
+    floor_per_h: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     def rate_of(self, judge_name: str) -> float | None:
         """The rate for one judge; None leaves its base rate."""
@@ -104,10 +117,34 @@ class SamplingPolicy(_Table):
     judges: dict[str, Rate] = Field(default_factory=dict)
     strata: tuple[Stratum, ...] = ()
     rules: tuple[Rule, ...] = ()
+    governors: tuple[Governor, ...] = ()
 
     def base_rate(self, judge_name: str) -> float:
         """The judge's share of what falls into no stratum with a rate of its own."""
         return self.judges.get(judge_name, self.rate)
+
+    def own_rate(self, judge_name: str, stratum: str) -> float:
+        """The judge's share of a stratum ("" or an unknown name: the rest), before rules and governors."""
+        found = next((each for each in self.strata if each.name == stratum), None)
+        own = None if found is None else found.rate_of(judge_name)
+        return self.base_rate(judge_name) if own is None else own
+
+    def floors_per_h(self) -> dict[str, float]:
+        """By stratum, how many traces an hour its governed judges see at least, in expectation."""
+        return {each.name: each.floor_per_h for each in self.strata if each.floor_per_h is not None}
+
+    def _conditions(self) -> list[Condition]:
+        return [*(each.when for each in self.strata), *(each.when for each in self.rules)]
+
+    @property
+    def looks_at_version_age(self) -> bool:
+        """True when a condition asks how young a version is, which the epochs say."""
+        return any(VERSION_AGE in when.names() for when in self._conditions())
+
+    @property
+    def has_epochs(self) -> bool:
+        """True when what is decided depends on the epoch of a trace."""
+        return bool(self.governors) or self.looks_at_version_age
 
     def with_full_rate(self, judge_names: Iterable[str]) -> SamplingPolicy:
         """The policy in which those of `judge_names` without a base rate of their own see every trace.
@@ -124,6 +161,7 @@ class SamplingPolicy(_Table):
             named.update(stratum.judges, stratum.rates)
         for rule in self.rules:
             named.update(rule.judges)
+        named.update(governor.judge for governor in self.governors)
         return frozenset(named)
 
     def fingerprint(self) -> str:
@@ -133,7 +171,16 @@ class SamplingPolicy(_Table):
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    @field_validator("strata", "rules")
+    @model_validator(mode="after")
+    def _floors_need_a_governor(self) -> SamplingPolicy:
+        if not self.governors and (floors := sorted(self.floors_per_h())):
+            raise ValueError(
+                f"strata: {floors[0]!r} has floor_per_h, which is kept by governors, and there are none: add "
+                "[[sampling.governors]], or give the stratum a rate"
+            )
+        return self
+
+    @field_validator("strata", "rules", "governors")
     @classmethod
     def _names_differ(cls, items: tuple[Any, ...]) -> tuple[Any, ...]:
         names = [item.name for item in items]

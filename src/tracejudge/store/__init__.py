@@ -42,6 +42,8 @@ from tracejudge.store.rows import (
     UserAction,
     is_trace_field,
 )
+from tracejudge.store.sampling_counts import DecidedRow, FirstSeen
+from tracejudge.store.sampling_epochs import EpochsRead
 from tracejudge.store.store import Store, TableSize
 from tracejudge.store.tombstones import Identity, Tombstone
 from tracejudge.store.traffic import EffortRow, Percentiles, TrafficRow
@@ -58,7 +60,10 @@ __all__ = [
     "DeadCount",
     "DeadLetterFilter",
     "DeadLetterState",
+    "DecidedRow",
     "EffortRow",
+    "EpochsRead",
+    "FirstSeen",
     "Forgotten",
     "Growth",
     "Identity",

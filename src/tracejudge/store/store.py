@@ -29,6 +29,7 @@ from tracejudge.store.parts import Parts
 from tracejudge.store.retention import Retention, apply_retention
 from tracejudge.store.rows import Known
 from tracejudge.store.runs import Runs
+from tracejudge.store.sampling_counts import SamplingCounts
 from tracejudge.store.sampling_epochs import SamplingEpochs
 from tracejudge.store.scores import Scores
 from tracejudge.store.tombstones import Tombstones
@@ -74,6 +75,7 @@ class Store:
         self.outbox = Outbox(connection, rejects)
         self.user_actions = UserActions(connection, rejects)
         self.sampling_epochs = SamplingEpochs(connection, rejects)
+        self.sampling_counts = SamplingCounts(connection)
         self.verdict_cache = VerdictCache(connection)
         self.leases = Leases(connection)
         self.finder = Finder(connection, self.traces)
