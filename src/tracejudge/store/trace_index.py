@@ -53,19 +53,18 @@ class TraceIndex:
         Of several writers that bring a new key at once the first to be stamped by the store wins, and each reads that
         back: a record that is only delivered twice carries the same time anyway.
         """
-        known = self.find(list(wanted))
-        new = {key: at for key, at in wanted.items() if key not in known}
-        if new:
-            self._connection.command(
-                f"INSERT INTO trace_index ({', '.join(_COLUMNS)}) "
-                "SELECT k.1, k.2, k.3, fromUnixTimestamp64Milli(k.4, 'UTC'), "
-                "toUInt64(9223372036854775807 - toUnixTimestamp64Micro(now64(6))) FROM (SELECT arrayJoin(arrayZip("
-                "{environments:Array(String)}, {apps:Array(String)}, {trace_ids:Array(String)}, "
-                "{event_ms:Array(Int64)})) AS k)",
-                {**key_parameters(new), "event_ms": [milliseconds("event_time", at) for at in new.values()]},
-            )
-            new |= self.find(list(new))
-        return {**new, **known}
+        if not wanted:
+            return {}
+        # Without a look beforehand: what is known already keeps its time, since its row was stamped before.
+        self._connection.command(
+            f"INSERT INTO trace_index ({', '.join(_COLUMNS)}) "
+            "SELECT k.1, k.2, k.3, fromUnixTimestamp64Milli(k.4, 'UTC'), "
+            "toUInt64(9223372036854775807 - toUnixTimestamp64Micro(now64(6))) FROM (SELECT arrayJoin(arrayZip("
+            "{environments:Array(String)}, {apps:Array(String)}, {trace_ids:Array(String)}, "
+            "{event_ms:Array(Int64)})) AS k)",
+            {**key_parameters(wanted), "event_ms": [milliseconds("event_time", at) for at in wanted.values()]},
+        )
+        return {**wanted, **self.find(list(wanted))}
 
     def places(
         self, trace_id: str, *, environment: str | None = None, app: str | None = None
