@@ -51,9 +51,10 @@ unit: $(VENV)/installed-dev ## The quick tests: no service, no engine
 chaos: $(VENV)/installed-dev ## Break everything at least five times over 20 000 traces on a real broker (SEED=1)
 	$(BIN)/python -m tests.chaos.long_run --seed $(or $(SEED),1)
 
-bench: $(VENV)/installed-dev ## Measure the lexical judge on labelled sets (TRACEJUDGE_DATA names their folder)
-	@test -n "$$TRACEJUDGE_DATA" || { echo "TRACEJUDGE_DATA names no folder of labelled sets: nothing to measure"; exit 1; }
-	$(BIN)/python -m tests.bench.fit_lexical "$$TRACEJUDGE_DATA"
+BENCHES ?= sdk consumer judging store lexical attacks
+
+bench: $(VENV)/installed-dev ## Measure every room against its peers and goals (BENCHES="sdk store", ARGS=--quick; TRACEJUDGE_DATA)
+	@missed=0; for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m tests.bench.$$name $(ARGS) || missed=1; done; exit $$missed
 
 clean: ## Remove what this file made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov tracejudge-demo
