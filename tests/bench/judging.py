@@ -124,6 +124,10 @@ def spans(run: Run) -> Iterator[Figure]:
         rounds = run.pick(3 if workers == 50 else 1, 1)
         found = [makespan(seconds, workers=workers) for _ in range(rounds)]
         yield at_most(f"2 makespan / ideal, {len(seconds)} calls, {workers} workers", found, 1.03)
+        yield shown(
+            "  in virtual time: what the rules cost without a machine",
+            [makespan(seconds, workers=workers, virtual=True)],
+        )
 
 
 def refusals(run: Run) -> Iterator[Figure]:
@@ -135,6 +139,8 @@ def refusals(run: Run) -> Iterator[Figure]:
         rounds = run.pick(3 if workers == 50 else 1, 1)
         found = [makespan(seconds, workers=workers, refused=refused) for _ in range(rounds)]
         yield at_most(f"3 makespan / ideal, 5 % of 429s, {workers} workers", found, 1.2)
+        without = makespan(seconds, workers=workers, refused=refused, virtual=True)
+        yield shown("  in virtual time", [without])
 
 
 def capacity(run: Run) -> Iterator[Figure]:

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from tests.support.panels import llm_spec, make_task
-from tracejudge.clock import SystemClock
+from tests.support.virtual_time import VirtualLoop, run_virtually
+from tracejudge.clock import Clock, SystemClock
 from tracejudge.judging import JudgeTask, NothingSpent, Panel, PanelResult
 from tracejudge.judging.client import Completer, Completion, Message
 from tracejudge.judging.failures import CallError
@@ -61,11 +62,16 @@ class Timed:
         """Nothing to close."""
 
 
-def panel_of(judge: Completer, *, workers: int, **kwargs: Any) -> Panel:
-    """The panel as the consumer builds it, on the real clock, with a simulated model behind the judge."""
+def panel_of(judge: Completer, *, workers: int, clock: Clock | None = None, **kwargs: Any) -> Panel:
+    """The panel as the consumer builds it, with a simulated model behind the judge."""
     spec = llm_spec(concurrency=workers, max_calls_per_h=10**9)
     return Panel(
-        [spec], clock=SystemClock(), spend=NothingSpent(), environ={}, make_completer=lambda spec: judge, **kwargs
+        [spec],
+        clock=clock or SystemClock(),
+        spend=NothingSpent(),
+        environ={},
+        make_completer=lambda spec: judge,
+        **kwargs,
     )
 
 
@@ -86,28 +92,33 @@ async def feed(panel: Panel, tasks: Sequence[JudgeTask]) -> list[PanelResult]:
     return list(await asyncio.gather(*(one(batch) for batch in batches)))
 
 
-def makespan(seconds: Sequence[float], *, workers: int, refused: frozenset[int] = frozenset()) -> float:
+def makespan(
+    seconds: Sequence[float], *, workers: int, refused: frozenset[int] = frozenset(), virtual: bool = False
+) -> float:
     """Time of the whole run over that of ideal list scheduling. `refused` rows are answered 429 at first, after their
-    latency; the ideal counts that as work, and no waiting."""
+    latency; the ideal counts that as work, and no waiting. `virtual`: on a loop whose time jumps, without a machine."""
 
     async def reply(row: int, call: int) -> None:
         await asyncio.sleep(seconds[row] if row < len(seconds) else 0.0)
         if row in refused and call == 1:
             raise CallError("HTTP 429", status=429)
 
-    async def run() -> float:
-        panel, tasks = panel_of(Timed(reply), workers=workers), tasks_of(len(seconds))
+    async def run(clock: Clock) -> float:
+        panel, tasks = panel_of(Timed(reply), workers=workers, clock=clock), tasks_of(len(seconds))
         await panel.evaluate([make_task(make_trace(10**6))])  # a judge that never answered gets five calls at once
-        start = time.perf_counter()
+        start = clock.monotonic()
         results = await feed(panel, tasks)
-        took = time.perf_counter() - start
+        took = clock.monotonic() - start
         scored = sum(score.outcome.settled for result in results for score in result.scores)
         if scored < len(seconds) - 2:
             raise RuntimeError(f"{scored} of {len(seconds)} rows were scored")
         return took
 
     work = [one for row, one in enumerate(seconds) for _ in range(2 if row in refused else 1)]
-    return asyncio.run(run()) / list_schedule(work, workers)
+    if virtual:
+        loop = VirtualLoop()
+        return run_virtually(run(loop.clock), loop) / list_schedule(work, workers)
+    return asyncio.run(run(SystemClock())) / list_schedule(work, workers)
 
 
 class Capacity:
