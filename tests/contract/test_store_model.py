@@ -43,7 +43,7 @@ def test_the_readers_are_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_two_thousand_operations_with_kills_and_every_reader_agrees() -> None:
     """On the embedded owner, in a process that may take over from the owner it kills."""
     pytest.importorskip("chdb", reason="the embedded store needs tracejudge[embedded]")

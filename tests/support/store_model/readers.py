@@ -124,11 +124,15 @@ def ledger(store: Store, oracle: Oracle, draw: random.Random) -> None:
 
 
 def undecided(store: Store, oracle: Oracle, draw: random.Random) -> None:
-    """What still waits for a judge."""
+    """What still waits for a judge: no JudgeId of the name has said or decided anything final."""
+    decided = {(score.key, score.event_time, score.judge_name) for score in oracle.live()}
+    open_ones = (Decision.UNDECIDED, Decision.INCOMPLETE)
+    live = [(key[0], row) for key, row in oracle.decisions.items() if row.run_id == LIVE_RUN]
+    decided |= {(key, row.event_time, row.judge_name) for key, row in live if row.decision not in open_ones}
     waiting = [
         row
-        for key, row in oracle.decisions.items()
-        if row.decision is Decision.UNDECIDED and row.run_id == LIVE_RUN and oracle.stands(key)
+        for key, row in live
+        if row.decision is Decision.UNDECIDED and (key, row.event_time, row.judge_name) not in decided
     ]
     order = lambda row: (row.event_time, row.trace_id, row.judge_name, row.judge_id)  # noqa: E731
     _equal(sorted(store.ledger.undecided(), key=order), sorted(waiting, key=order))
