@@ -202,6 +202,7 @@ def score_streams(draw: st.DrawFn) -> list[Score]:
                     event_time=minute(served),
                     judged_at=minute(at),
                     inclusion_probability=probability,
+                    content_hash=draw(st.sampled_from(["", "", "", "a", "b"])),
                 )
             )
     return rows

@@ -14,6 +14,7 @@ from tracejudge.alerts.bets import PRIOR, Bets, hypothetical_rates
 from tracejudge.alerts.detector import DropDetector, place_from_state, place_to_state
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.recovery import RecoveryDetector
+from tracejudge.alerts.repeats import Repeats
 from tracejudge.alerts.rule import MaxDropRule, MinimumRule, Rule, parse_duration
 from tracejudge.alerts.sums import Place, Sums
 from tracejudge.alerts.weights import WeightScale
@@ -87,6 +88,7 @@ class Series:
         self.scale = WeightScale()
         self.watermark = Watermark()
         self.last_judged_at: datetime | None = None
+        self.repeats = Repeats()
         self.sums = Sums()
         self.origin = Sums()  # the rows before it belong to an earlier incident
         self.failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
@@ -122,6 +124,10 @@ class Series:
             return None
         passed = score.outcome.value == "passed"
         weight = score.weight
+        earlier = self.repeats.before(score.content_hash, at, weight)
+        if earlier is not None:
+            self._fold_repeat(passed=passed, weight=weight, before=earlier, at=at, hours=hours)
+            return None
         scaled = self.scale.next(weight)
         place = Place(at, self.sums)
         mind = self.alert.recovery if self.alert is not None else self.detector
@@ -140,6 +146,18 @@ class Series:
         if self.alert is not None:
             return Turn.RESOLVED if self._recovered(self.alert) else None
         return self._maybe_fire(score.judged_at, alarm_hours)
+
+    def _fold_repeat(self, *, passed: bool, weight: float, before: float, at: datetime, hours: float) -> None:
+        """A content that was an observation within the hour already: time passes, rates move, evidence does not."""
+        bets = self._learn_until(self.watermark.at or at, at=at)
+        if self.alert is not None:
+            self.alert.recovery.pass_time(hours)
+        elif self.baseline is None or bets is not None:
+            self.detector.pass_time(hours)
+        learning = self.alert.aside if self.alert is not None else self.baseline
+        if learning is not None:
+            learning.see(passed=passed, weight=weight, at=at)
+        self.sums = self.sums.plus_repeat(passed=passed, weight=weight, before=before)
 
     def _learn_until(self, watermark: datetime, *, at: datetime) -> Bets | None:
         """Lets the baseline grow, and gives the bets for a row served at `at`; None where there are none."""
@@ -241,6 +259,7 @@ class Series:
         return {
             "detector": self.detector.to_state(),
             "scale": self.scale.to_state(),
+            "repeats": self.repeats.to_state(),
             "watermark": _text(self.watermark.at),
             "last_judged_at": _text(self.last_judged_at),
             "sums": list(self.sums),
@@ -272,6 +291,7 @@ class Series:
         series = cls(key=key, rule=rule)
         series.detector = DropDetector.from_state(state["detector"])
         series.scale = WeightScale.from_state(state["scale"])
+        series.repeats = Repeats.from_state(state.get("repeats", {}))  # older snapshots have none
         series.watermark = Watermark(_instant(state["watermark"]))
         series.last_judged_at = _instant(state["last_judged_at"])
         series.sums = Sums.from_state(state["sums"])

@@ -40,6 +40,19 @@ class Sums(NamedTuple):
             self.t2 + counted * counted,
         )
 
+    def plus_repeat(self, *, passed: bool, weight: float, before: float) -> Sums:
+        """These and one row more of a content of which `before` was seen already: one observation of their weight.
+
+        It moves the rate; it is no further row, and no further effective sample.
+        """
+        square = weight * weight + 2.0 * weight * before
+        return self._replace(
+            w=self.w + weight,
+            w2=self.w2 + square,
+            wx=self.wx + (weight if passed else 0.0),
+            w2x=self.w2x + (square if passed else 0.0),
+        )
+
     def since(self, earlier: Sums) -> Bucket:
         """The rows after `earlier`, which must be a prefix of these."""
         n = self.n - earlier.n
