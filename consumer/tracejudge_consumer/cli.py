@@ -56,6 +56,7 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tail": ("Look", "Follow scores as they are stored."),
     "ledger": ("Look", "Account for every trace, per judge."),
     "cost": ("Look", "What judging cost, per judge, app or day."),
+    "sampling": ("Look", "Why a trace was judged; what another policy would bring."),
     "stats": ("Look", "How large the store is, and how fast it grows."),
     "alerts": ("Look", "Past alert events, and the state of every series."),
     "judges": ("Change", "List judges, show what they ask, try them, measure their noise."),

@@ -12,10 +12,16 @@ falls of 3 to 10 points and volumes of 60 and 1000 an hour, where it is within 1
 
 from __future__ import annotations
 
-from math import exp, inf, log, log1p
+from datetime import datetime, timezone
+from math import ceil, exp, inf, log, log1p
 from typing import Final
 
+from tracejudge.alerts.bets import Bets
+from tracejudge.alerts.detector import DropDetector
+from tracejudge.alerts.sums import Place, Sums
+
 _OFFSET: Final = 1.4
+_NOWHERE: Final = Place(datetime(1970, 1, 1, tzinfo=timezone.utc), Sums())
 _FEWEST: Final = 5.0  # verdicts since the start of a drop, below which nothing fires
 
 
@@ -29,6 +35,25 @@ def expected_traces(
     # log1p of a product that may be small: a tiny fall at a low volume carries no evidence to speak of.
     evidence = log1p(alarm_hours * per_hour * information)
     return max(_FEWEST, (evidence - min(_OFFSET, evidence / 2.0)) / information)
+
+
+def breakdown_traces(boundary: float, *, per_hour: float, alarm_hours: float, deff: float = 1.0) -> float:
+    """Judged traces until it is told that every one fails, after a day at the boundary; infinite when none is judged.
+
+    The detector itself is asked: at a rate of 0 its bets, which stop short of 0, lose more than the formula knows.
+    """
+    if per_hour <= 0.0:
+        return inf
+    detector, hours, owed = DropDetector(Bets(boundary)), 1.0 / per_hour, 0.0
+    for _ in range(min(2_000, ceil(24.0 * per_hour))):
+        owed += 1.0 - boundary  # failures evenly spread, as many as the boundary has
+        failed, owed = owed >= 1.0, owed % 1.0
+        detector.observe(passed=not failed, weight=1.0, deff=deff, hours=hours, place=_NOWHERE)
+    traces = 0
+    while detector.evidence_hours < alarm_hours and traces < 10_000:
+        detector.observe(passed=False, weight=1.0, deff=deff, hours=hours, place=_NOWHERE)
+        traces += 1
+    return max(_FEWEST, float(traces))
 
 
 def smallest_drop(
