@@ -291,6 +291,7 @@ def build_pipeline(
             announce=announcer(settings, store),
             interval_s=consumer.upkeep_interval_s,
             parts_grace_s=consumer.parts_grace_s,
+            feedback=settings.sampling.feedback,
         ),
     )
 

@@ -17,6 +17,10 @@ JudgeId = NewType("JudgeId", str)
 LIVE_RUN: Final = "live"
 """The run of live traffic: the only one that enters rates, alerts and the ledger's equation."""
 
+FEEDBACK_RUN: Final = "feedback"
+"""Verdicts on traces that somebody complained about, judged for that reason: a population of its own, in no rate of
+live traffic, since who complains is no random choice."""
+
 MANUAL_RUN: Final = "manual"
 """Verdicts asked for by hand, one at a time."""
 
@@ -29,7 +33,7 @@ ANCHOR_RUN: Final = "anchor"
 MEASURING_RUNS: Final = frozenset({ANCHOR_RUN, "noise", "trial"})
 """What measures a judge: never answered from a cache, and in nobody's way."""
 
-RESERVED_RUNS: Final = frozenset({LIVE_RUN, "feedback", MANUAL_RUN, SHADOW_RUN, ANCHOR_RUN, "noise", "trial"})
+RESERVED_RUNS: Final = frozenset({LIVE_RUN, FEEDBACK_RUN, MANUAL_RUN, SHADOW_RUN, ANCHOR_RUN, "noise", "trial"})
 
 
 class TraceKey(NamedTuple):

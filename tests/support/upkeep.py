@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.support.running_pipeline import quick_limits
 from tracejudge.alerts import AlertEvent
 from tracejudge.clock import Clock, SystemClock
-from tracejudge.sampling import SamplingPolicy
+from tracejudge.sampling import FeedbackTrigger, SamplingPolicy
 from tracejudge.store import Store
 from tracejudge_consumer.background.build import MakeUpkeep, upkeep_of
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
@@ -29,6 +29,7 @@ def make_upkeep(
     interval_s: float = 0.02,
     parts_grace_s: float = 900.0,
     announce: Callable[[AlertEvent], None] | None = None,
+    feedback: FeedbackTrigger | None = None,
 ) -> MakeUpkeep:
     """Upkeep that comes round at once and stores its events."""
     return upkeep_of(
@@ -39,11 +40,17 @@ def make_upkeep(
         announce=announce or (lambda event: void(store.alert_events.insert([event]))),
         interval_s=interval_s,
         parts_grace_s=parts_grace_s,
+        feedback=feedback,
     )
 
 
 def one_round(
-    store: Store, judges: Judges, *, clock: Clock | None = None, parts_grace_s: float = 900.0
+    store: Store,
+    judges: Judges,
+    *,
+    clock: Clock | None = None,
+    parts_grace_s: float = 900.0,
+    feedback: FeedbackTrigger | None = None,
 ) -> PipelineReport:
     """One round without a pipeline; gives what it came to."""
     clock = clock or SystemClock()
@@ -65,7 +72,8 @@ def one_round(
                     pool=pool,
                 )
             )
-            await make_upkeep(store, judges, clock=clock, parts_grace_s=parts_grace_s)(stages, done.append).round()
+            make = make_upkeep(store, judges, clock=clock, parts_grace_s=parts_grace_s, feedback=feedback)
+            await make(stages, done.append).round()
 
     asyncio.run(work())
     return PipelineReport.total([PipelineReport(), *done])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracejudge.clock import Clock
+from tracejudge.sampling import FeedbackTrigger
 from tracejudge.store import Store
 from tracejudge_consumer.background.again import Again
+from tracejudge_consumer.background.complaints import Complaints
 from tracejudge_consumer.background.model_changes import ModelChanges
 from tracejudge_consumer.background.sweeper import Sweeper
 from tracejudge_consumer.background.undecided import Announce, UndecidedTraces
@@ -28,8 +30,10 @@ def upkeep_of(
     announce: Announce,
     interval_s: float,
     parts_grace_s: float,
+    feedback: FeedbackTrigger | None = None,
 ) -> MakeUpkeep:
-    """Undecided traces judged again, and open parts swept, every `interval_s`."""
+    """Undecided traces judged again, open parts swept, complaints judged where `feedback` says so, every
+    `interval_s`."""
 
     def make(stages: Stages, count: Callable[[PipelineReport], None]) -> Upkeep:
         again = Again(
@@ -46,10 +50,26 @@ def upkeep_of(
             grace_s=parts_grace_s,
             count=count,
         )
+        changes = ModelChanges(store=store, calls=stages.calls, clock=clock, announce=announce)
+        complaints = (
+            []
+            if feedback is None
+            else [
+                Complaints(
+                    store=store,
+                    judges=judges,
+                    judging=stages.judging,
+                    calls=stages.calls,
+                    trigger=feedback,
+                    clock=clock,
+                    count=count,
+                )
+            ]
+        )
         return Upkeep(
             leases=store.leases,
             holder=holder,
-            chores=[sweeper, undecided, ModelChanges(store=store, calls=stages.calls, clock=clock, announce=announce)],
+            chores=[sweeper, undecided, changes, *complaints],
             calls=stages.calls,
             interval_s=interval_s,
         )

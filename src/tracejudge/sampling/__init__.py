@@ -4,7 +4,7 @@ from tracejudge.sampling.condition import Condition
 from tracejudge.sampling.decide import SampledTrace, SamplingDecision, sample
 from tracejudge.sampling.epoch import LEAD_S, Epoch, EpochBook, GovernedRates, VersionKey, epoch_from_json, epoch_number
 from tracejudge.sampling.governor import Governor
-from tracejudge.sampling.policy import MIN_RATE, Rule, SamplingPolicy, Stratum
+from tracejudge.sampling.policy import MIN_RATE, FeedbackTrigger, Rule, SamplingPolicy, Stratum
 
 __all__ = [
     "LEAD_S",
@@ -12,6 +12,7 @@ __all__ = [
     "Condition",
     "Epoch",
     "EpochBook",
+    "FeedbackTrigger",
     "GovernedRates",
     "Governor",
     "Rule",

@@ -110,6 +110,13 @@ class Rule(_Table):
         return self
 
 
+class FeedbackTrigger(_Table):
+    """Traces with feedback below `value_below` are judged after the fact by `judges`, in run "feedback"."""
+
+    value_below: Annotated[float, Field(allow_inf_nan=False)] = 0.5
+    judges: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
 class SamplingPolicy(_Table):
     """Strata, rules and rates. Empty, it keeps everything."""
 
@@ -118,6 +125,7 @@ class SamplingPolicy(_Table):
     strata: tuple[Stratum, ...] = ()
     rules: tuple[Rule, ...] = ()
     governors: tuple[Governor, ...] = ()
+    feedback: FeedbackTrigger | None = None
 
     def base_rate(self, judge_name: str) -> float:
         """The judge's share of what falls into no stratum with a rate of its own."""
@@ -162,6 +170,7 @@ class SamplingPolicy(_Table):
         for rule in self.rules:
             named.update(rule.judges)
         named.update(governor.judge for governor in self.governors)
+        named.update(self.feedback.judges if self.feedback is not None else ())
         return frozenset(named)
 
     def fingerprint(self) -> str:

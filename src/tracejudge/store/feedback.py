@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from tracejudge.store.connection import Row
 from tracejudge.store.rows import Inserted, StoredFeedback
 from tracejudge.store.table import Columns, Table, Where
-from tracejudge.store.values import from_milliseconds, milliseconds, optional_real, optional_text, text
+from tracejudge.store.values import bound_instant, from_milliseconds, milliseconds, optional_real, optional_text, text
 from tracejudge_sdk.trace import Feedback
 
 
@@ -31,6 +32,14 @@ class FeedbackTable(Table[StoredFeedback]):
     def insert(self, rows: Sequence[StoredFeedback]) -> Inserted:
         """Stores feedback; safe to repeat."""
         return self._insert(rows)
+
+    def below(self, value: float, *, since: datetime, limit: int) -> list[StoredFeedback]:
+        """Feedback below `value` that was ingested from `since` on, the oldest first."""
+        return self._select(
+            "WHERE value < {value:Float64} AND ingested_at >= {since:DateTime64(6, 'UTC')} "
+            f"ORDER BY ingested_at, environment, app, trace_id, feedback_id LIMIT {int(limit)}",
+            {"value": value, "since": bound_instant("since", since)},
+        )
 
     def of_trace(
         self, trace_id: str, *, environment: str | None = None, app: str | None = None
