@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.panels import lexical_spec, make_panel
-from tracejudge.replay import replay
+from tracejudge.judging import RunCaps
+from tracejudge.replay import Selection, StoreSource, open_run, replay
 from tracejudge.store import Store, StoredTrace, TraceFilter
 from tracejudge.testing import ManualClock, make_trace
 
@@ -22,12 +23,15 @@ async def test_a_replay_waits_while_live_traffic_lags(store: Store) -> None:
         assert store.query("SELECT count() FROM scores")[0][0] == 0
         waits.append(seconds)
 
+    spec, where = lexical_spec(), TraceFilter()
+    selection = Selection(where=where)
+    run = open_run(store, "again", specs=[spec], selection=selection, caps=RunCaps(), now=clock.now())
     report = await replay(
         store,
-        make_panel(lexical_spec()),
-        specs=[lexical_spec()],
-        where=TraceFilter(),
-        run_id="again",
+        make_panel(spec),
+        specs=[spec],
+        source=StoreSource(store, where),
+        run=run,
         clock=clock,
         live_lags=lambda: lagging.pop(0),
         sleep=sleep,

@@ -12,17 +12,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from tracejudge.clock import SystemClock
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import JudgeSpec, RunCaps, check_caps
-from tracejudge.judging.cost import Estimate, estimate
-from tracejudge.replay import ReplayReport, check_run_name, replay
+from tracejudge.replay import JudgePlan, OpenRun, ReplayReport, Source, check_run_name, open_run, replay
 from tracejudge.scores import LIVE_RUN, Decision
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, money, progress_bar, to_json
+from tracejudge_consumer.rendering import console, harmless, ident, money, progress_bar, to_json
+from tracejudge_consumer.replay_choice import choose, drawn, plans, source_of, with_fields
 from tracejudge_consumer.settings import Settings, load_settings
-from tracejudge_consumer.wiring import build_panel, connect_store
-from tracejudge_sdk.trace import Trace
+from tracejudge_consumer.wiring import build_file_form, build_panel, connect_store
 
 
 @click.command(
@@ -30,37 +29,54 @@ from tracejudge_sdk.trace import Trace
     epilog="""\b
 Examples:
   tracejudge replay --judge faithfulness --since 30d --run try-1 --dry-run
-  tracejudge replay --judge faithfulness --since 30d --run try-1
-  tracejudge replay --judge new-judge.toml --app shop --run try-2
+  tracejudge replay --judge faithfulness --since 30d --run try-1 --max-usd 5
+  tracejudge replay --judge new-judge.toml --where app=shop --where tags.tier=gold --run try-2
+  tracejudge replay --judge new-judge.toml --since 90d --sample 2000 --seed 7 --run try-3
+  tracejudge replay --judge lexical --from answers.jsonl --from more.parquet --run file-1
   tracejudge compare live:lexical try-1
 
-Live scores, rates and alerts are never touched. A replay that was stopped goes on where it was when it is
-started again with the same --run.""",
+First it says what it would take. Live scores, rates and alerts are never touched. A replay that was stopped or killed
+goes on where it was when it is started again with the same --run: it keeps its selection, and buys no verdict twice.
+--max-calls and --max-usd are of the whole run, however often it is started, within the caps of the settings.""",
 )
 @config_option
 @json_option
 @click.option("--judge", "judges", multiple=True, required=True, help="NAME from the settings, or FILE.toml.")
 @click.option("--run", "run_id", required=True, help="Name of the run that keeps the scores.")
+@click.option(
+    "--from",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Traces of this JSONL or Parquet file instead of the store's. May be repeated.",
+)
 @click.option("--since", type=Moment(), default=None, help="Only traces served from then on.  [default: all]")
 @click.option("--until", type=Moment(), default=None, help="Only traces served before.  [default: all]")
+@click.option("--where", "fields", multiple=True, metavar="FIELD=VALUE", help="Only traces with it. May be repeated.")
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", default=None, help="Only this release of the app.")
 @click.option("--category", default=None, help="Only this category.")
+@click.option("--sample", type=click.IntRange(1), default=None, help="So many of them, by chance.  [default: all]")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same sample.")
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
 @click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money, then stop.")
-@click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
+@click.option("--dry-run", is_flag=True, help="Say what it would take, and stop.")
 def command(
     config: str,
     as_json: bool,
     judges: tuple[str, ...],
     run_id: str,
+    files: tuple[str, ...],
     since: datetime | None,
     until: datetime | None,
+    fields: tuple[str, ...],
     environment: str | None,
     app: str | None,
     version: str | None,
     category: str | None,
+    sample: int | None,
+    seed: int,
     max_calls: int | None,
     max_usd: float | None,
     dry_run: bool,
@@ -72,40 +88,42 @@ def command(
         raise click.BadParameter(str(error), param_hint="--run") from error
     specs = resolve_judges(config, judges)
     where = TraceFilter(start=since, end=until, environment=environment, app=app, version=version, category=category)
+    asked = choose(with_fields(where, fields), files, sample=sample, seed=seed)
     settings = load_settings(config, require_caps=False)
+    caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
     with connect_store(settings) as store:
-        count = store.traces.count(where)
+        form = build_file_form(settings)
+        run = open_run(store, run_id, specs=specs, selection=asked, caps=caps, now=SystemClock().now())
+        if not run.resumed:
+            run = run.drawing(drawn(run.selection, store, form, app=app or "file"))
+        source = source_of(run.selection, store, form, app=app or "file")
+        count = source.count()
         if count == 0:
-            raise NotFound("no stored trace in this selection; try a longer --since, or another --app")
-        plan = estimate(specs, traces=_sample(store, where))
-        factor = count / max(1, plan[0].traces)
-        plan = tuple(_scaled(item, factor, count) for item in plan)
+            raise NotFound("no trace in this selection; try a longer --since, or another --app")
+        plan = plans(specs, source, store, traces=count)
         if not as_json:
-            for item in plan:
-                label = next(judge_label(spec) for spec in specs if spec.name == item.judge_name)
-                click.echo(f"{label}: {count} traces, {item.calls} calls, about {money(item.usd)}", err=True)
+            _tell_plan(plan, specs, count, run)
         if dry_run:
             if as_json:
-                click.echo(to_json({"traces": count, "plan": plan}))
+                click.echo(to_json({"traces": count, "selection": run.selection.digest, "plan": plan}))
             return EXIT_DONE
         require_prices(specs, max_usd)
         if max_calls is None and max_usd is None:
-            faults = check_caps(specs, estimates=plan)
+            faults = check_caps(specs, estimates=[item.cost for item in plan])
             if faults:
                 raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
-        caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
         with _Bar(count * len(specs), hidden=as_json) as progress:
-            report = asyncio.run(_run(settings, store, specs, where, run_id, caps, progress))
+            report = asyncio.run(_run(settings, store, specs, source, run, _left(caps, store, run_id), progress))
             live = frozenset(store.scores.judge_names(LIVE_RUN))
-    return _tell(report, specs, run_id, live, as_json=as_json)
+    return _tell(report, specs, run, live, as_json=as_json)
 
 
 async def _run(
     settings: Settings,
     store: Store,
     specs: tuple[JudgeSpec, ...],
-    where: TraceFilter,
-    run_id: str,
+    source: Source,
+    run: OpenRun,
     caps: RunCaps,
     progress: Callable[[ReplayReport], None],
 ) -> ReplayReport:
@@ -115,8 +133,8 @@ async def _run(
             store,
             panel,
             specs=specs,
-            where=where,
-            run_id=run_id,
+            source=source,
+            run=run,
             clock=SystemClock(),
             progress=progress,
             live_lags=store.live_lags,
@@ -125,66 +143,93 @@ async def _run(
         await panel.close()
 
 
-def _sample(store: Store, where: TraceFilter) -> list[Trace]:
-    """The first traces of the selection: enough to know their length."""
-    for batch in store.traces.stream(where, batch=200):
-        return [stored.trace for stored in batch]
-    return []
-
-
-def _scaled(item: Estimate, factor: float, count: int) -> Estimate:
-    return Estimate(
-        judge_name=item.judge_name,
-        traces=count,
-        calls=round(item.calls * factor),
-        input_tokens=round(item.input_tokens * factor),
-        output_tokens=round(item.output_tokens * factor),
-        usd=None if item.usd is None else item.usd * factor,
+def _left(caps: RunCaps, store: Store, run_id: str) -> RunCaps:
+    """The caps less what the run has spent in earlier attempts: a cap is of a run, not of a process."""
+    spent = store.calls.of_run(run_id)
+    return RunCaps(
+        max_calls=None if caps.max_calls is None else max(0, caps.max_calls - spent.calls),
+        max_usd=None if caps.max_usd is None else max(0.0, caps.max_usd - spent.usd),
     )
 
 
+def _tell_plan(plan: tuple[JudgePlan, ...], specs: tuple[JudgeSpec, ...], count: int, run: OpenRun) -> None:
+    if run.resumed:
+        click.echo(f"run {run.run_id} is there already: it goes on, with the selection it had", err=True)
+    labels = {spec.name: judge_label(spec) for spec in specs}
+    for item in plan:
+        cost, label = item.cost, labels[item.cost.judge_name]
+        if not cost.calls:
+            click.echo(f"{label}: {count} traces, no model, no cost", err=True)
+            continue
+        tokens = f"{cost.input_tokens:,} tokens in, {cost.output_tokens:,} out, " if cost.input_tokens else ""
+        click.echo(f"{label}: {count} traces, {cost.calls} calls, {tokens}about {money(cost.usd)}", err=True)
+        known = (
+            f"from {item.measured_calls} measured calls, median {item.median_ms:,.0f} ms"
+            if item.measured_calls
+            else f"no call of it was measured: {item.median_ms:,.0f} ms assumed"
+        )
+        times = ", ".join(f"{_time(one.seconds)} at {one.workers}" for one in item.expected)
+        click.echo(f"  calls in flight: {times} ({known})", err=True)
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 def _tell(
-    report: ReplayReport, specs: tuple[JudgeSpec, ...], run_id: str, live: frozenset[str], *, as_json: bool
+    report: ReplayReport, specs: tuple[JudgeSpec, ...], run: OpenRun, live: frozenset[str], *, as_json: bool
 ) -> int:
+    run_id = run.run_id
+    status = EXIT_UNAVAILABLE if report.gone else EXIT_DONE
     if as_json:
         judges = [{"judge_id": spec.judge_id(), "heuristic": spec.heuristic} for spec in specs]
-        click.echo(to_json({"run": run_id, "judges": judges, **report.as_dict()}))
-    else:
-        out = console()
-        out.print(f"run {run_id} by {', '.join(map(judge_label, specs))}: {report.traces} traces")
-        out.print(f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid")
-        out.print(f"  {report.already_settled} already settled")
-        if report.texts_expired:
-            out.print(f"  {report.texts_expired} passed over: their texts are past their retention")
-        for reason, number in report.invalid_reasons.items():
-            out.print(f"  {number} invalid: {harmless(reason)}")
-        for decision, number in report.decisions.items():
-            out.print(f"  {number} {decision.value.replace('_', ' ')}")
-        out.print(f"  {report.calls} judge calls, {money(report.cost_usd)}")
-        for text in report.gone:
-            out.print(f"  stopped: {harmless(text)}")
-            out.print("  the rest is undecided; start the same command again when the judge is back")
-        if Decision.OVER_BUDGET in report.decisions:
-            out.print("  stopped at its cap; the same command with a higher one goes on where this ended")
-        if not report.gone and live:
-            other = specs[0].name if specs[0].name in live else min(live)
-            out.print(f"next: tracejudge compare live:{other} {run_id}:{specs[0].name}")
-    return EXIT_UNAVAILABLE if report.gone else EXIT_DONE
+        told = {"run": run_id, "judges": judges, "selection": run.selection.digest, **report.as_dict()}
+        click.echo(to_json(told))
+        return status
+    out = console()
+    out.print(f"run {run_id} by {', '.join(map(judge_label, specs))}: {report.traces} traces")
+    out.print(f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid")
+    out.print(f"  {report.already_settled} already settled")
+    if report.already_decided:
+        out.print(f"  {report.already_decided} were invalid or not applicable before")
+    if report.texts_expired:
+        out.print(f"  {report.texts_expired} passed over: their texts are past their retention")
+    for reason, number in report.invalid_reasons.items():
+        out.print(f"  {number} invalid: {harmless(reason)}")
+    for decision, number in report.decisions.items():
+        out.print(f"  {number} {decision.value.replace('_', ' ')}")
+    out.print(f"  {report.calls} judge calls, {money(report.cost_usd)}")
+    for text in report.gone:
+        out.print(f"  stopped: {harmless(text)}")
+        out.print("  the rest is undecided; start the same command again when the judge is back")
+    if Decision.OVER_BUDGET in report.decisions:
+        out.print("  stopped at its cap; the same command with a higher one goes on where this ended")
+    if not report.gone and live:
+        other = specs[0].name if specs[0].name in live else min(live)
+        out.print(f"next: tracejudge compare {ident(f'live:{other}')} {run_id}:{specs[0].name}")
+    return status
 
 
 class _Bar:
     def __init__(self, total: int, *, hidden: bool) -> None:
-        columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = progress_bar(*columns, hidden=hidden)
+        columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
+        self._progress = progress_bar(*columns, TimeRemainingColumn(), hidden=hidden)
         self._total = total
 
     def __enter__(self) -> Callable[[ReplayReport], None]:
         self._progress.start()
-        task = self._progress.add_task("judging", total=self._total)
+        task = self._progress.add_task("judging", total=self._total, told="")
 
         def show(report: ReplayReport) -> None:
-            done = report.texts_expired + report.passed + report.failed + report.invalid + report.already_settled
-            self._progress.update(task, completed=done + sum(report.decisions.values()))
+            speed = self._progress.tasks[task].speed
+            told = [] if speed is None else [f"{speed:,.0f}/s"]
+            if report.calls:
+                told.append(money(report.cost_usd))
+            if report.failed_calls:
+                told.append(f"{report.failed_calls} errors")
+            self._progress.update(task, completed=report.done + report.texts_expired, told="  ".join(told))
 
         return show
 

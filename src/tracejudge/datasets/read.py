@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -100,14 +101,29 @@ def _read(
             from_object(value)  # raises, in the codec's words
         if form is not None:
             value = form.values(value)
-        if value.get("trace_id") is None and value.get("kind") in (None, "trace"):
-            value["trace_id"] = f"line-{hashlib.sha256(data).hexdigest()[:20]}-{number}"
-        return _record(number, value, app=app, event_time=event_time)
+        return _record(number, _with_id(number, value, data), app=app, event_time=event_time)
     except RecordError as error:
         told = error if form is None else form.explain(error)
         return BrokenLine(number=number, raw=data, reason=told.reason, detail=str(told))
     except RecursionError:
         return BrokenLine(number=number, raw=data, reason="invalid_field", detail="line is nested too deep: flatten it")
+
+
+def read_object(
+    number: int, value: dict[str, Any], *, app: str | None, event_time: EventTimes
+) -> Line | RecordLine | BrokenLine:
+    """What an object that stands for line `number` of a file holds."""
+    data = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str).encode()
+    try:
+        return _record(number, _with_id(number, value, data), app=app, event_time=event_time)
+    except RecordError as error:
+        return BrokenLine(number=number, raw=data, reason=error.reason, detail=str(error))
+
+
+def _with_id(number: int, value: dict[str, Any], data: bytes) -> dict[str, Any]:
+    if value.get("trace_id") is None and value.get("kind") in (None, "trace"):
+        return {**value, "trace_id": f"line-{hashlib.sha256(data).hexdigest()[:20]}-{number}"}
+    return value
 
 
 def _record(number: int, value: dict[str, Any], *, app: str | None, event_time: EventTimes) -> Line | RecordLine:

@@ -1,5 +1,36 @@
-"""History under another judge: stored traces judged again in a run of their own."""
+"""History under another judge: traces judged again in a run of their own."""
 
-from tracejudge.replay.run import ReplayReport, check_run_name, replay
+from tracejudge.replay.manifest import (
+    OpenRun,
+    check_run_name,
+    judge_ids_of,
+    open_run,
+    selection_of,
+    spec_of,
+)
+from tracejudge.replay.plan import Expected, JudgePlan, makespan_s, plan_judge
+from tracejudge.replay.report import ReplayReport
+from tracejudge.replay.run import replay
+from tracejudge.replay.selection import Selection, SourceFile
+from tracejudge.replay.sources import FileSource, Source, StoreSource, file_hash
 
-__all__ = ["ReplayReport", "check_run_name", "replay"]
+__all__ = [
+    "Expected",
+    "FileSource",
+    "JudgePlan",
+    "OpenRun",
+    "ReplayReport",
+    "Selection",
+    "Source",
+    "SourceFile",
+    "StoreSource",
+    "check_run_name",
+    "file_hash",
+    "judge_ids_of",
+    "makespan_s",
+    "open_run",
+    "plan_judge",
+    "replay",
+    "selection_of",
+    "spec_of",
+]

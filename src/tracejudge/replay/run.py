@@ -1,66 +1,30 @@
-"""Judging stored traces again, under a run of its own, beside the live scores and never touching them."""
+"""Judging traces again, under a run of its own, beside the live scores and never touching them.
+
+Each (trace, judge) is a question of its own, so that a slow one holds up nothing, and its verdict is stored when it
+comes: a process that is killed loses what was in flight. Judges that call nothing get a page in one piece.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field, replace
-from importlib.metadata import version
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final
 
 from tracejudge.clock import Clock
-from tracejudge.judging import JudgeTask, Panel, PanelResult
+from tracejudge.judging import JudgeTask, Panel
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.scores import RESERVED_RUNS, Decision, Outcome
-from tracejudge.store import RunManifest, Store, StoredTrace, TraceFilter
+from tracejudge.replay.manifest import OpenRun, finished, with_cursor
+from tracejudge.replay.progress import Behind, OpenPage, Progress
+from tracejudge.replay.report import ReplayReport, report_of
+from tracejudge.replay.sources import Page, Source
+from tracejudge.replay.writer import Writer
+from tracejudge.scores import Decision, TraceKey
+from tracejudge.store import Store
+from tracejudge_sdk.trace import Trace
 
-BATCH_TRACES: Final = 100
 LOOK_AGAIN_S: Final = 10.0
-BATCHES_IN_FLIGHT: Final = 4
-"""Batches overlap, so that one slow call at the end of a batch does not leave the judge idle."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayReport:
-    """What became of a replay. `traces` = texts expired + already settled + scored + invalid + decisions, per judge."""
-
-    run_id: str
-    traces: int = 0
-    texts_expired: int = 0  # past their retention: there is nothing left to judge, so they are passed over
-    already_settled: int = 0
-    passed: int = 0
-    failed: int = 0
-    invalid: int = 0
-    invalid_reasons: dict[str, int] = field(default_factory=dict)
-    decisions: dict[Decision, int] = field(default_factory=dict)
-    calls: int = 0
-    cost_usd: float | None = 0.0
-    gone: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values, for the run's manifest."""
-        return {
-            "traces": self.traces,
-            "texts_expired": self.texts_expired,
-            "already_settled": self.already_settled,
-            "passed": self.passed,
-            "failed": self.failed,
-            "invalid": self.invalid,
-            "invalid_reasons": self.invalid_reasons,
-            "decisions": {decision.value: count for decision, count in self.decisions.items()},
-            "calls": self.calls,
-            "cost_usd": self.cost_usd,
-            "gone": list(self.gone),
-        }
-
-
-def check_run_name(run_id: str) -> None:
-    """Raises ValueError for a name that a replay may not use."""
-    if run_id in RESERVED_RUNS:
-        raise ValueError(f"run {run_id!r} is reserved; give the replay a name of its own")
-    if not run_id or len(run_id) > 64 or not all(c.isalnum() or c in "-_." for c in run_id):
-        raise ValueError(f"run {run_id!r}: use 1 to 64 letters, digits, '-', '_' and '.'")
+_LEAST_OUT: Final = 64
+_SAVE_EVERY_S: Final = 1.0
 
 
 async def replay(
@@ -68,125 +32,172 @@ async def replay(
     panel: Panel,
     *,
     specs: Collection[JudgeSpec],
-    where: TraceFilter,
-    run_id: str,
+    source: Source,
+    run: OpenRun,
     clock: Clock,
     progress: Callable[[ReplayReport], None] = lambda _: None,
     live_lags: Callable[[], bool] = lambda: False,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> ReplayReport:
-    """Judges every stored trace of `where` under `specs` and stores scores, ledger and calls under `run_id`.
+    """Judges every trace of the source under `specs` and stores scores, ledger and calls under the run's name.
 
-    Sampling is not asked: every trace is judged, and its probability is the SDK's own. A trace that the run has settled
-    already is not judged again, so a replay that was killed goes on where it was. When a judge is gone it stops early
-    and says so in `gone`; when a cap is reached it stops too, with the traces it cut off as over_budget. `live_lags` is
-    asked (it may block) before each batch: while it says yes, the replay takes no more on, and looks again every ten
-    seconds. Raises
-    ValueError for a reserved run name.
+    Sampling is not asked: every trace is judged, and its probability is the SDK's own. What the run has settled is
+    never judged again, so one that was killed goes on where it was. When a judge is gone it stops early and says so in
+    `gone`; when a cap is reached it stops too, with the traces it cut off as over_budget. `live_lags` is asked (it may
+    block) before each page: while it says yes, the replay takes no more on, and looks again every ten seconds.
     """
-    check_run_name(run_id)
-    started_at = clock.now()
-    manifest = {
-        "release": version("tracejudge"),
-        "judges": [{"judge_id": spec.judge_id(), "spec": spec.model_dump(mode="json")} for spec in specs],
-        "where": {name: _json(getattr(where, name)) for name in where.__dataclass_fields__},
-    }
-    run = RunManifest(run_id=run_id, kind="replay", started_at=started_at, manifest=manifest)
-    await asyncio.to_thread(store.runs.save, run)
-    report = ReplayReport(run_id=run_id)
-    gone: set[str] = set()
-    capped = False
-    in_flight: set[asyncio.Task[ReplayReport]] = set()
-    batches = store.traces.stream(where, batch=BATCH_TRACES)
-    try:
-        while not (gone or capped) and (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            while await asyncio.to_thread(live_lags):
-                await sleep(LOOK_AGAIN_S)
-            in_flight.add(asyncio.create_task(_judge(store, panel, specs, batch, run_id)))
-            if len(in_flight) >= BATCHES_IN_FLIGHT:
-                done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    report = _add(report, task.result())
-                progress(report)
-                gone.update(report.gone)
-                # A cap that is reached stays reached: going on would only write down one by one what it cut off.
-                capped = Decision.OVER_BUDGET in report.decisions
-        for result in await asyncio.gather(*in_flight):
-            report = _add(report, result)
-        progress(report)
-    except BaseException:  # cancellation too: no judge is asked on behalf of a replay that has ended
-        for task in in_flight:
-            task.cancel()
-        raise
-    finished = replace(run, finished_at=clock.now(), manifest={**manifest, "result": report.as_dict()})
-    await asyncio.to_thread(store.runs.save, finished)
+    replaying = _Replaying(store, panel, specs=specs, run=run, clock=clock, progress=progress)
+    await asyncio.to_thread(store.runs.save, run.stored)
+    report = await replaying.through(source, live_lags=live_lags, sleep=sleep)
+    manifest = await asyncio.to_thread(finished, run.stored, report, replaying.behind, store=store, now=clock.now())
+    await asyncio.to_thread(store.runs.save, manifest)
     return report
 
 
-async def _judge(
-    store: Store, panel: Panel, specs: Collection[JudgeSpec], batch: list[StoredTrace], run_id: str
-) -> ReplayReport:
-    known = await asyncio.to_thread(store.lookup, [stored.key for stored in batch], run_id=run_id)
-    tasks, settled, expired = [], 0, 0
-    for stored in batch:
-        if stored.texts_expired:
-            expired += 1
-            continue
-        done = known[stored.key].settled if stored.key in known else frozenset()
-        names = frozenset(spec.name for spec in specs if spec.judge_id() not in done)
-        settled += len(specs) - len(names)
-        if names:
-            tasks.append(
-                JudgeTask(
-                    trace=stored.trace,
-                    judge_names=names,
-                    inclusion_probability=dict.fromkeys(names, stored.trace.head_probability),
-                    event_time=stored.trace.event_time,
-                )
-            )
-    result = await panel.evaluate(tasks, run_id=run_id)
-    await asyncio.to_thread(_store, store, result)
-    outcomes = Counter(score.outcome for score in result.scores)
-    costs = [call.cost_usd for call in result.calls]
-    return ReplayReport(
-        run_id=run_id,
-        traces=len(batch),
-        texts_expired=expired,
-        already_settled=settled,
-        passed=outcomes[Outcome.PASSED],
-        failed=outcomes[Outcome.FAILED],
-        invalid=outcomes[Outcome.INVALID],
-        invalid_reasons=dict(Counter(s.reason for s in result.scores if s.outcome is Outcome.INVALID)),
-        decisions=dict(Counter(row.decision for row in result.ledger)),
-        calls=len(result.calls),
-        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
-        gone=tuple(str(error) for error in result.gone),
+class _Replaying:
+    """One attempt at a run."""
+
+    def __init__(
+        self,
+        store: Store,
+        panel: Panel,
+        *,
+        specs: Collection[JudgeSpec],
+        run: OpenRun,
+        clock: Clock,
+        progress: Callable[[ReplayReport], None],
+    ) -> None:
+        self._store = store
+        self._panel = panel
+        self._judge_ids = {spec.name: spec.judge_id() for spec in specs}
+        self._run = run
+        self._clock = clock
+        self._tell = progress
+        self._writer = Writer(store)
+        # Enough that the limiter never lacks a question while some wait for their insert; memory grows with it alone.
+        most_out = max(_LEAST_OUT, 4 * sum(spec.concurrency for spec in specs if spec.calls_model))
+        self._slots = asyncio.Semaphore(most_out)
+        self._failed: BaseException | None = None
+        self._out: set[asyncio.Task[None]] = set()
+        behind = run.behind
+        self._progress = Progress(behind)
+        self._report = ReplayReport(
+            run_id=run.run_id,
+            traces=behind.traces,
+            texts_expired=behind.texts_expired,
+            already_settled=behind.settled,
+            already_decided=behind.decided,
+        )
+        self._saved_at = clock.monotonic()
+
+    @property
+    def behind(self) -> Behind:
+        """How far it came."""
+        return self._progress.behind
+
+    @property
+    def _stopped(self) -> bool:
+        # A cap that is reached stays reached: going on would only write down one by one what it cut off.
+        return bool(self._report.gone) or Decision.OVER_BUDGET in self._report.decisions
+
+    async def through(
+        self, source: Source, *, live_lags: Callable[[], bool], sleep: Callable[[float], Awaitable[None]]
+    ) -> ReplayReport:
+        """Goes through what lies behind the run's place."""
+        pages = source.pages(self._progress.behind.place)
+        ahead = asyncio.create_task(asyncio.to_thread(next, pages, None))
+        try:
+            while (page := await ahead) is not None:
+                ahead = asyncio.create_task(asyncio.to_thread(next, pages, None))
+                while await asyncio.to_thread(live_lags):
+                    await sleep(LOOK_AGAIN_S)
+                if not await self._ask(page):
+                    break
+            else:
+                await self._all_answered()
+                if not self._stopped:
+                    self._report += ReplayReport(run_id=self._run.run_id, complete=True)
+            await self._all_answered()
+        finally:  # cancelled, or the store is away: no judge is asked on behalf of a replay that has ended
+            await asyncio.wait({ahead})
+            for task in self._out:
+                task.cancel()
+            await asyncio.gather(*self._out, return_exceptions=True)
+        self._tell(self._report)
+        return self._report
+
+    async def _ask(self, page: Page) -> bool:
+        """Puts the questions of a page; False when there is no sense in further ones."""
+        times = {_key(trace): trace.event_time for trace in page.traces}
+        known = await asyncio.to_thread(self._store.scores.lookup, times, self._run.run_id)
+        counts = Behind(traces=len(page.traces) + page.expired, texts_expired=page.expired)
+        at_once: list[JudgeTask] = []
+        single: list[JudgeTask] = []
+        for trace in page.traces:
+            done = known[_key(trace)].settled
+            names = frozenset(name for name, judge_id in self._judge_ids.items() if judge_id not in done)
+            counts.settled += len(self._judge_ids) - len(names)
+            if instant := names & self._panel.instant:
+                at_once.append(_task(trace, instant))
+            single += [_task(trace, frozenset([name])) for name in sorted(names - self._panel.instant)]
+        self._report += ReplayReport(
+            run_id=self._run.run_id,
+            traces=counts.traces,
+            texts_expired=counts.texts_expired,
+            already_settled=counts.settled,
+        )
+        opened = OpenPage(place=page.place, counts=counts)
+        self._progress.begin(opened)
+        questions: list[Sequence[JudgeTask]] = [at_once] if at_once else []
+        questions += [[task] for task in single]
+        for question in questions:
+            await self._slots.acquire()
+            if self._failed is not None:
+                raise self._failed
+            if self._stopped:
+                return False  # the page is never done, and the place stays before it
+            opened.left += 1
+            task = asyncio.create_task(self._judge(question, opened))
+            self._out.add(task)
+            task.add_done_callback(self._answered)
+        await self._settle(opened)
+        return not self._stopped
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._out.discard(task)
+        self._slots.release()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed = self._failed or error
+        self._tell(self._report)
+
+    async def _all_answered(self) -> None:
+        while self._out:
+            await asyncio.wait(self._out)
+        if self._failed is not None:
+            raise self._failed
+
+    async def _judge(self, question: Sequence[JudgeTask], page: OpenPage) -> None:
+        result = await self._panel.evaluate(question, run_id=self._run.run_id)
+        await self._writer.write(result)
+        page.answered(result)
+        self._report += report_of(self._run.run_id, result)
+        await self._settle(page)
+
+    async def _settle(self, page: OpenPage) -> None:
+        now = self._clock.monotonic()
+        if self._progress.settle(page) and now - self._saved_at >= _SAVE_EVERY_S:
+            self._saved_at = now
+            await asyncio.to_thread(self._store.runs.save, with_cursor(self._run.stored, self._progress.behind))
+
+
+def _task(trace: Trace, names: frozenset[str]) -> JudgeTask:
+    return JudgeTask(
+        trace=trace,
+        judge_names=names,
+        inclusion_probability=dict.fromkeys(names, trace.head_probability),
+        event_time=trace.event_time,
     )
 
 
-def _store(store: Store, result: PanelResult) -> None:
-    # Calls first: money that was spent is known even if the process dies before its verdicts are stored.
-    store.calls.insert(result.calls)
-    store.scores.insert(result.scores)
-    store.ledger.insert(result.ledger)
-
-
-def _add(a: ReplayReport, b: ReplayReport) -> ReplayReport:
-    return ReplayReport(
-        run_id=a.run_id,
-        traces=a.traces + b.traces,
-        texts_expired=a.texts_expired + b.texts_expired,
-        already_settled=a.already_settled + b.already_settled,
-        passed=a.passed + b.passed,
-        failed=a.failed + b.failed,
-        invalid=a.invalid + b.invalid,
-        invalid_reasons=dict(Counter(a.invalid_reasons) + Counter(b.invalid_reasons)),
-        decisions=dict(Counter(a.decisions) + Counter(b.decisions)),
-        calls=a.calls + b.calls,
-        cost_usd=None if a.cost_usd is None or b.cost_usd is None else a.cost_usd + b.cost_usd,
-        gone=tuple(dict.fromkeys((*a.gone, *b.gone))),
-    )
-
-
-def _json(value: object) -> object:
-    return value.isoformat() if hasattr(value, "isoformat") else value
+def _key(trace: Trace) -> TraceKey:
+    return TraceKey(trace.environment, trace.app, trace.trace_id)

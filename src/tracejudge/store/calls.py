@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tracejudge.scores import JudgeCall, Spend
+from tracejudge.scores import JudgeCall, JudgeId, Spend
 from tracejudge.store.connection import Row
 from tracejudge.store.rows import CostRow, Inserted
 from tracejudge.store.table import Columns, Table, Where
@@ -51,6 +51,25 @@ class Calls(Table[JudgeCall]):
         )
         calls, usd, unpriced = rows[0]
         return Spend(calls=int(calls), usd=float(usd), unpriced=int(unpriced))
+
+    def of_run(self, run_id: str) -> Spend:
+        """Calls made and money spent by a run, ever."""
+        rows = self._connection.query(
+            "SELECT count(), sum(ifNull(cost_usd, 0)), countIf(cost_usd IS NULL) FROM calls FINAL "
+            "WHERE run_id = {run_id:String} AND status != 'unreachable'",
+            {"run_id": run_id},
+        )
+        calls, usd, unpriced = rows[0]
+        return Spend(calls=int(calls), usd=float(usd), unpriced=int(unpriced))
+
+    def latencies_ms(self, judge_id: JudgeId, *, limit: int = 2000) -> list[float]:
+        """How long the latest answered calls of a judge took, in no order; empty when it was never asked."""
+        rows = self._connection.query(
+            "SELECT latency_ms FROM calls FINAL WHERE judge_name = {name:String} AND judge_id = {id:String} "
+            f"AND status = 'ok' ORDER BY started_at DESC LIMIT {int(limit)}",
+            {"name": judge_id.partition("@")[0], "id": judge_id},
+        )
+        return [float(row[0]) for row in rows]
 
     def cost(self, since: datetime, until: datetime | None = None) -> list[CostRow]:
         """What each judge cost each app on each day (UTC), by run, in that order."""

@@ -129,6 +129,14 @@ class Cursor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """A random choice that is the same every time: those whose hash with `seed` is at most `at_most` (64 bits)."""
+
+    seed: int
+    at_most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFilter:
     """Which traces: event time in [start, end), and whatever else is not None. Defaults choose all."""
 
@@ -143,6 +151,23 @@ class TraceFilter:
     status: Literal["ok", "error", "incomplete"] | None = None
     trace_ids: tuple[str, ...] = ()  # empty: any
     contains: str | None = None  # in query or response, case-insensitive
+    also: tuple[tuple[str, str], ...] = ()  # further fields (TRACE_FIELDS, "tags.NAME") and what they must be
+    draw: Draw | None = None
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name, _ in self.also if not is_trace_field(name)]:
+            known = ", ".join(TRACE_FIELDS)
+            raise ValueError(f"also: {', '.join(map(repr, unknown))} not among {known} and tags.NAME")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracePlace:
+    """A place in the order in which traces are streamed."""
+
+    event_time: datetime
+    trace_id: str
+    environment: str
+    app: str
 
 
 GROUP_FIELDS = ("environment", "app", "version", "category", "model_reported", "run_id")

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from tracejudge.scores import LIVE_RUN, TraceKey
 from tracejudge.store.connection import Connection, Row
-from tracejudge.store.rows import Inserted, StoredTrace, TraceFilter
+from tracejudge.store.rates import trace_field
+from tracejudge.store.rows import Inserted, StoredTrace, TraceFilter, TracePlace
 from tracejudge.store.score_rows import judge_condition
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_index import KEYS_IN, TraceIndex, key_parameters
@@ -140,24 +141,29 @@ class Traces(Table[StoredTrace]):
         return [one for one in found if places.get(one.key) == one.trace.event_time]
 
     def stream(
-        self, where: TraceFilter, *, batch: int = 500, outcome: str | None = None, judge: str | None = None
+        self,
+        where: TraceFilter,
+        *,
+        batch: int = 500,
+        outcome: str | None = None,
+        judge: str | None = None,
+        after: TracePlace | None = None,
     ) -> Iterator[list[StoredTrace]]:
         """The traces in (event time, trace id, environment, app) order, `batch` at a time, in constant memory.
 
-        `outcome` and `judge` (a name or JudgeId): only those with such a live verdict. Pages by key, so it goes on
-        after a reconnect and sees each trace once.
+        `outcome` and `judge` (a name or JudgeId): only those with such a live verdict. `after`: only those behind that
+        place. Pages by key, so it goes on after a reconnect and sees each trace once.
         """
-        after: StoredTrace | None = None
         while True:
             conditions = judged_conditions(where, outcome=outcome, judge=judge)
             if after is not None:
                 conditions.add(
                     "(event_time, trace_id, environment, app) > ({after_at:DateTime64(3, 'UTC')}, {after_id:String}, "
                     "{after_environment:String}, {after_app:String})",
-                    after_at=bound_instant("event_time", after.trace.event_time),
-                    after_id=after.trace.trace_id,
-                    after_environment=after.trace.environment,
-                    after_app=after.trace.app,
+                    after_at=bound_instant("event_time", after.event_time),
+                    after_id=after.trace_id,
+                    after_environment=after.environment,
+                    after_app=after.app,
                 ).add("event_time >= {after_at:DateTime64(3, 'UTC')}")
             page = self._select(
                 f"{conditions} ORDER BY event_time, trace_id, environment, app LIMIT {int(batch)}",
@@ -167,7 +173,17 @@ class Traces(Table[StoredTrace]):
                 yield page
             if len(page) < batch:
                 return
-            after = page[-1]
+            after = place_of(page[-1])
+
+    def draw_line(self, where: TraceFilter, *, traces: int, seed: int) -> int | None:
+        """The hash up to which a Draw with this seed takes `traces` of the selection; None where it has no more."""
+        conditions = trace_conditions(where)
+        conditions.parameters["draw_seed"] = str(seed)
+        rows = self._connection.query(
+            f"SELECT {_DRAWN} AS drawn FROM traces FINAL {conditions} ORDER BY drawn LIMIT 1 OFFSET {int(traces) - 1}",
+            conditions.parameters,
+        )
+        return int(rows[0][0]) if rows else None
 
     def count(self, where: TraceFilter) -> int:
         """How many traces."""
@@ -274,6 +290,17 @@ _PLAIN: Final = (
 )  # fmt: skip
 
 
+_DRAWN: Final = "sipHash64({draw_seed:String}, environment, app, trace_id)"
+
+
+def place_of(stored: StoredTrace) -> TracePlace:
+    """Where a trace stands in the order of `stream`."""
+    trace = stored.trace
+    return TracePlace(
+        event_time=trace.event_time, trace_id=trace.trace_id, environment=trace.environment, app=trace.app
+    )
+
+
 def judged_conditions(where: TraceFilter, *, outcome: str | None, judge: str | None) -> Where:
     """The filter, and that there is a live verdict by `judge` (any, when None) with `outcome`, where one is named."""
     conditions = trace_conditions(where)
@@ -309,4 +336,9 @@ def trace_conditions(where: TraceFilter) -> Where:
             " OR positionCaseInsensitiveUTF8(ifNull(response, ''), {contains:String}) > 0)",
             contains=where.contains,
         )
+    for number, (name, value) in enumerate(where.also):
+        conditions.add(f"{trace_field(name, conditions)} = {{also_{number}:String}}", **{f"also_{number}": value})
+    if where.draw is not None:
+        line = {"draw_seed": str(where.draw.seed), "draw_line": where.draw.at_most}
+        conditions.add(f"{_DRAWN} <= {{draw_line:UInt64}}", **line)
     return conditions

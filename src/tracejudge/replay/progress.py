@@ -1,0 +1,89 @@
+"""How far a run has come: the place up to which every trace is decided and stored.
+
+The place only saves looking at what is done; what is settled is known by the scores themselves, so a place that was
+lost or is behind costs time and never money.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracejudge.judging import PanelResult
+from tracejudge.replay.sources import Place
+from tracejudge.scores import Decision
+
+_TO_COME = frozenset({Decision.UNDECIDED, Decision.OVER_BUDGET, Decision.SHED})
+
+
+@dataclass(slots=True)
+class Behind:
+    """What lies behind the place, in traces and (trace, judge) pairs."""
+
+    place: Place | None = None
+    traces: int = 0
+    texts_expired: int = 0
+    settled: int = 0
+    decided: int = 0  # without being settled: invalid, not applicable
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        names = ("traces", "texts_expired", "settled", "decided")
+        return {"place": self.place, **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(slots=True, eq=False)
+class OpenPage:
+    """A page of which questions are still out. `left` counts them, and one more until all are asked."""
+
+    place: Place
+    counts: Behind
+    left: int = 1
+    to_come: bool = field(default=False)  # something of it waits for a later attempt
+
+    def answered(self, result: PanelResult) -> None:
+        """Takes what came of one question."""
+        settled = sum(score.outcome.settled for score in result.scores)
+        self.counts.settled += settled
+        self.counts.decided += len(result.scores) - settled
+        for row in result.ledger:
+            if row.decision in _TO_COME:
+                self.to_come = True
+            else:
+                self.counts.decided += 1
+
+
+class Progress:
+    """Pages in their order; the place moves over those that are done, up to the first that is not."""
+
+    def __init__(self, behind: Behind) -> None:
+        self.behind = behind
+        self._open: deque[OpenPage] = deque()
+        self._stuck = False
+
+    def begin(self, page: OpenPage) -> None:
+        """A page follows."""
+        if not self._stuck:
+            self._open.append(page)
+
+    def settle(self, page: OpenPage) -> bool:
+        """One question less of a page; True when the place has moved."""
+        page.left -= 1
+        moved = False
+        while self._open and self._open[0].left == 0:
+            if self._open[0].to_come:
+                # It never moves over this one, so what comes after need not be remembered.
+                self._stuck = True
+                self._open.clear()
+                break
+            done = self._open.popleft()
+            self.behind = Behind(
+                place=done.place,
+                traces=self.behind.traces + done.counts.traces,
+                texts_expired=self.behind.texts_expired + done.counts.texts_expired,
+                settled=self.behind.settled + done.counts.settled,
+                decided=self.behind.decided + done.counts.decided,
+            )
+            moved = True
+        return moved

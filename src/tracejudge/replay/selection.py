@@ -1,0 +1,76 @@
+"""Which traces a run is about, as a value that a manifest keeps: a resumed run asks for the very same ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from tracejudge.store import Draw, TraceFilter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file of traces, by its path and its content."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Traces of the store, or of `files` where there are any, that meet `where`; `sample` of them where a number is
+    given, the same ones for the same `seed`."""
+
+    where: TraceFilter
+    files: tuple[SourceFile, ...] = ()
+    sample: int | None = None
+    seed: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values; `from_dict` gives an equal selection."""
+        where = {one.name: _json(getattr(self.where, one.name)) for one in fields(self.where)}
+        draw = self.where.draw
+        where["draw"] = None if draw is None else [draw.seed, str(draw.at_most)]  # 64 bits are no JSON number
+        return {
+            "where": where,
+            "files": [{"path": one.path, "sha256": one.sha256} for one in self.files],
+            "sample": self.sample,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Selection:
+        where = dict(value["where"])
+        for name in ("start", "end"):
+            where[name] = None if where[name] is None else datetime.fromisoformat(where[name])
+        where["trace_ids"] = tuple(where["trace_ids"])
+        where["also"] = tuple((field, wanted) for field, wanted in where["also"])
+        where["draw"] = None if where["draw"] is None else Draw(seed=where["draw"][0], at_most=int(where["draw"][1]))
+        files = tuple(SourceFile(**one) for one in value["files"])
+        return cls(where=TraceFilter(**where), files=files, sample=value["sample"], seed=value["seed"])
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits: equal selections have equal ones. Files count by their content, wherever they lie."""
+        value = self.as_dict()
+        value["files"] = [one.sha256 for one in self.files]
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def asks_as(self, other: Selection) -> bool:
+        """Whether both ask the same but for their times, which move with the clock when they are given as "30d"."""
+        mine, theirs = self.as_dict(), other.as_dict()
+        for value in (mine, theirs):
+            for name in ("start", "end", "draw"):
+                del value["where"][name]
+        return mine == theirs
+
+
+def _json(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return [list(one) if isinstance(one, tuple) else one for one in value] if isinstance(value, tuple) else value

@@ -1,0 +1,159 @@
+"""Where a replay gets its traces from, page by page in a fixed order, and from any place in it."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from tracejudge.datasets import Line
+from tracejudge.store import Store, TraceFilter, TracePlace
+from tracejudge_sdk.trace import Trace
+
+PAGE_TRACES: Final = 200
+
+Place = Mapping[str, Any]
+"""The end of a page, as JSON values: what a resumed run begins behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some traces. `expired` of them are passed over, since their texts are past their retention."""
+
+    traces: tuple[Trace, ...]
+    expired: int
+    place: Place
+
+
+class Source(Protocol):
+    """Traces in a fixed order. Both may block."""
+
+    def count(self) -> int:
+        """How many there are in all."""
+        ...
+
+    def pages(self, after: Place | None = None) -> Iterator[Page]:
+        """Those behind `after` (of all, when None), in constant memory."""
+        ...
+
+
+class StoreSource:
+    """The stored traces of a filter, by event time and id."""
+
+    def __init__(self, store: Store, where: TraceFilter, *, page: int = PAGE_TRACES) -> None:
+        self._store = store
+        self._where = where
+        self._page = page
+
+    def count(self) -> int:
+        return self._store.traces.count(self._where)
+
+    def pages(self, after: Place | None = None) -> Iterator[Page]:
+        start = None if after is None else _place(after)
+        for batch in self._store.traces.stream(self._where, batch=self._page, after=start):
+            last = batch[-1].trace
+            yield Page(
+                traces=tuple(stored.trace for stored in batch if not stored.texts_expired),
+                expired=sum(stored.texts_expired for stored in batch),
+                place={
+                    "event_time": last.event_time.isoformat(),
+                    "trace_id": last.trace_id,
+                    "environment": last.environment,
+                    "app": last.app,
+                },
+            )
+
+
+class FileSource:
+    """The traces of files that meet a filter, in the order of their lines. `read` gives the lines of a file."""
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        where: TraceFilter,
+        *,
+        read: Callable[[Path], Iterator[object]],
+        page: int = PAGE_TRACES,
+    ) -> None:
+        self._files = tuple(files)
+        self._where = where
+        self._read = read
+        self._page = page
+
+    def count(self) -> int:
+        return sum(1 for _ in self._lines(0, 0))
+
+    def draw_line(self, *, traces: int, seed: int) -> int | None:
+        """As `Traces.draw_line`, by a hash of our own."""
+        hashes = (drawn(line.trace, seed) for _, line in self._lines(0, 0))
+        smallest = heapq.nsmallest(traces, hashes)
+        return smallest[-1] if len(smallest) == traces else None
+
+    def pages(self, after: Place | None = None) -> Iterator[Page]:
+        file, number = (0, 0) if after is None else (int(after["file"]), int(after["line"]))
+        lines = self._lines(file, number)
+        while chunk := list(islice(lines, self._page)):
+            file, last = chunk[-1]
+            place = {"file": file, "line": last.number}
+            yield Page(traces=tuple(line.trace for _, line in chunk), expired=0, place=place)
+
+    def _lines(self, file: int, behind: int) -> Iterator[tuple[int, Line]]:
+        for index in range(file, len(self._files)):
+            for line in self._read(self._files[index]):
+                if (
+                    isinstance(line, Line)
+                    and (index > file or line.number > behind)
+                    and matches(line.trace, self._where)
+                ):
+                    yield index, line
+
+
+def matches(trace: Trace, where: TraceFilter) -> bool:
+    """Whether a trace that is not stored meets the filter, as the store would decide it."""
+    if where.start is not None and trace.event_time < where.start:
+        return False
+    if where.end is not None and trace.event_time >= where.end:
+        return False
+    names = ("environment", "app", "version", "category", "user_id", "session_id", "status")
+    if any(getattr(where, name) not in (None, getattr(trace, name)) for name in names):
+        return False
+    if where.trace_ids and trace.trace_id not in where.trace_ids:
+        return False
+    if any(_field(trace, name) != wanted for name, wanted in where.also):
+        return False
+    return where.draw is None or drawn(trace, where.draw.seed) <= where.draw.at_most
+
+
+def drawn(trace: Trace, seed: int) -> int:
+    """The hash, 64 bits, by which a Draw chooses among traces of files."""
+    text = "\x1f".join((str(seed), trace.environment, trace.app, trace.trace_id))
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file's content. Raises OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _field(trace: Trace, name: str) -> str:
+    if name.startswith("tags."):
+        return trace.tags.get(name.removeprefix("tags."), "")
+    return str(getattr(trace, name) or "")
+
+
+def _place(value: Place) -> TracePlace:
+    return TracePlace(
+        event_time=datetime.fromisoformat(value["event_time"]),
+        trace_id=value["trace_id"],
+        environment=value["environment"],
+        app=value["app"],
+    )

@@ -1,0 +1,113 @@
+"""Plans, selections and the place of a run, without a store."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.panels import llm_spec
+from tracejudge.judging import Estimate, PanelResult
+from tracejudge.replay import Selection, SourceFile, makespan_s, plan_judge
+from tracejudge.replay.progress import Behind, OpenPage, Progress
+from tracejudge.scores import Decision, JudgeId, LedgerRow
+from tracejudge.store import Draw, TraceFilter
+from tracejudge.testing import make_score
+from tracejudge.testing.builders import START
+
+
+def cost(calls: int) -> Estimate:
+    return Estimate(
+        judge_name="faithful", traces=calls, calls=calls, input_tokens=900 * calls, output_tokens=80, usd=1.0
+    )
+
+
+def test_a_steady_judge_takes_its_calls_in_rounds() -> None:
+    assert makespan_s(100, [200.0], 8) == 13 * 0.2
+    assert makespan_s(0, [200.0], 8) == 0.0
+    assert makespan_s(3, [200.0], 8) == 0.2
+
+
+def test_list_scheduling_lies_between_the_ideal_and_its_known_bound() -> None:
+    chance = random.Random(3)
+    for _ in range(50):
+        latencies = [chance.lognormvariate(5.0, 1.0) for _ in range(chance.randint(1, 60))]
+        workers = chance.randint(1, 9)
+        calls = len(latencies)
+        ideal = max(sum(latencies) / workers, max(latencies)) / 1000.0
+        assert ideal - 1e-9 <= makespan_s(calls, latencies, workers) <= 2 * ideal + 1e-9  # Graham 1966
+
+
+def test_a_long_run_is_planned_at_the_mean_beyond_what_is_simulated() -> None:
+    assert abs(makespan_s(1_000_000, [100.0, 300.0], 10) - 20_000.0) < 1.0
+
+
+def test_a_rate_limit_is_the_least_a_plan_can_take() -> None:
+    plan = plan_judge(llm_spec(concurrency=8, max_requests_per_min=60.0), cost(600), [100.0])
+    assert {one.seconds for one in plan.expected} == {600.0}
+    assert plan.expected[0].workers == 8
+    slow = plan_judge(llm_spec(concurrency=8), cost(600), [])
+    assert (slow.measured_calls, slow.median_ms, slow.expected[0].seconds) == (0, 2000.0, 150.0)
+
+
+def test_a_selection_survives_its_manifest_and_is_named_by_what_it_asks() -> None:
+    where = TraceFilter(
+        start=START,
+        app="shop",
+        also=(("tags.tier", "gold"),),
+        draw=Draw(seed=7, at_most=2**64 - 5),
+        trace_ids=("a", "b"),
+    )
+    one = Selection(where=where, files=(SourceFile(path="a.jsonl", sha256="0" * 64),), sample=10, seed=7)
+    again = Selection.from_dict(one.as_dict())
+    assert again == one
+    assert again.digest == one.digest
+    moved = Selection(where=where, files=(SourceFile(path="b.jsonl", sha256="0" * 64),), sample=10, seed=7)
+    assert moved.digest == one.digest  # the same content elsewhere
+    later = Selection(where=TraceFilter(start=START + timedelta(days=1), app="shop"))
+    assert later.digest != Selection(where=TraceFilter(start=START, app="shop")).digest
+    assert later.asks_as(Selection(where=TraceFilter(start=START, app="shop")))
+    assert not later.asks_as(Selection(where=TraceFilter(start=START, app="desk")))
+
+
+def judged() -> PanelResult:
+    return PanelResult(scores=(make_score(),), ledger=(), calls=(), gone=())
+
+
+def cut_off() -> PanelResult:
+    row = LedgerRow(
+        environment="production", app="shop", version="", category="", trace_id="t", event_time=START,
+        judge_name="j", judge_id=JudgeId("j@0"), decision=Decision.OVER_BUDGET, decided_at=START,
+    )  # fmt: skip
+    return PanelResult(scores=(), ledger=(row,), calls=(), gone=())
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12), st.randoms(use_true_random=False))
+def test_the_place_never_moves_over_a_page_that_is_not_done(
+    pages: list[tuple[int, bool]], chance: random.Random
+) -> None:
+    """Whatever the order of answers: the place is the end of the longest prefix of pages that are done."""
+    progress = Progress(Behind())
+    opened = [OpenPage(place={"n": n}, counts=Behind(traces=1)) for n in range(len(pages))]
+    for page in opened:
+        progress.begin(page)
+    events = [(n, False) for n, (questions, _) in enumerate(pages) for _ in range(questions)]
+    events += [(n, True) for n in range(len(pages))]
+    for page, (questions, _) in zip(opened, pages, strict=True):
+        page.left += questions
+    chance.shuffle(events)
+    settled = [0] * len(pages)
+    for n, asked_all in events:
+        if not asked_all:
+            opened[n].answered(cut_off() if pages[n][1] else judged())
+        progress.settle(opened[n])
+        settled[n] += 1
+        whole = 0
+        while (
+            whole < len(pages) and settled[whole] == pages[whole][0] + 1 and not (pages[whole][1] and pages[whole][0])
+        ):
+            whole += 1
+        assert progress.behind.traces == whole
+        assert progress.behind.place == (None if whole == 0 else {"n": whole - 1})
