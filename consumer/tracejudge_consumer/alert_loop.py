@@ -35,6 +35,7 @@ from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Score
 from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
+from tracejudge_consumer.adoption import seeds
 from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.deliveries import Deliveries
 from tracejudge_consumer.store_upkeep import StoreUpkeep
@@ -221,6 +222,9 @@ class AlertLoop:
             before = [row for row in rows if row.judged_at < action.at]
             self._unpublished += engine.fold(before)
             rows = rows[len(before) :]
+            if action.verb == "adopt":
+                for key, hours in seeds(self._store, self._rules, action).items():
+                    engine.seed(key, hours)
             self._unpublished += engine.apply(action)
             self._acted = (action.at, action.action_id)
         self._unpublished += engine.fold(rows)

@@ -326,20 +326,8 @@ def register_judges(specs: Collection[JudgeSpec], store: Store) -> None:
     The first JudgeId of a name is live for all of the past, so that a backlog read on the first day shows under it.
     """
     now = store.now()
-    registered = {judge.judge_id for judge in store.judges.all()}
-    store.judges.register(
-        [
-            RegisteredJudge(
-                judge_name=spec.name,
-                judge_id=spec.judge_id(),
-                spec=spec.model_dump(mode="json"),
-                heuristic=spec.heuristic,
-                registered_at=now,
-            )
-            for spec in specs
-            if spec.judge_id() not in registered
-        ]
-    )
+    known = {judge.judge_id for judge in store.judges.all()}
+    store.judges.register([registered(spec, now) for spec in specs if spec.judge_id() not in known])
     for spec in specs:
         if spec.shadow:
             continue  # on trial: known, and live for nothing
@@ -348,6 +336,17 @@ def register_judges(specs: Collection[JudgeSpec], store: Store) -> None:
             continue
         live_from = now if adoptions else _BEGINNING
         store.judges.adopt(Adoption(judge_name=spec.name, judge_id=spec.judge_id(), live_from=live_from))
+
+
+def registered(spec: JudgeSpec, at: datetime) -> RegisteredJudge:
+    """What stands behind a JudgeId, as the store keeps it."""
+    return RegisteredJudge(
+        judge_name=spec.name,
+        judge_id=spec.judge_id(),
+        spec=spec.model_dump(mode="json"),
+        heuristic=spec.heuristic,
+        registered_at=at,
+    )
 
 
 def build_notifiers(settings: Settings) -> list[Notifier]:

@@ -113,8 +113,8 @@ def test_a_replay_killed_three_times_ends_complete_and_buys_no_settled_verdict_t
         judge.hung.clear()
         with subprocess.Popen(command, cwd=at.folder, stderr=subprocess.DEVNULL) as process:
             try:
-                # Every slot hangs: all that could be answered was.
-                server.wait_for(lambda _: len(judge.hung) == SLOTS, timeout_s=60.0)
+                # Some calls hang: most of what could be answered was.
+                server.wait_for(lambda _: len(judge.hung) >= SLOTS // 2, timeout_s=90.0)
                 found = store.scores.stream(ScoreFilter(run_id="try-1"))
                 settled = {int(score.trace_id.removeprefix("t-")) for page in found for score in page}
             finally:

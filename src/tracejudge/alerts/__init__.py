@@ -1,7 +1,7 @@
 """Alerting on judged pass rates with a promise about false alarms. Pure except for the notifiers."""
 
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.engine import Engine, SeriesStatus
+from tracejudge.alerts.engine import Engine, HourSums, SeriesStatus
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesState, Severity
 from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
 from tracejudge.alerts.notify import NotDelivered, Notifier
@@ -19,6 +19,7 @@ __all__ = [
     "DriftRule",
     "Engine",
     "EventKind",
+    "HourSums",
     "MaxDropRule",
     "MinimumRule",
     "NotDelivered",

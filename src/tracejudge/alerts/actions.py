@@ -9,8 +9,9 @@ from typing import Final, Literal
 
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 
-Verb = Literal["accept", "dismiss", "silence", "mark"]
+Verb = Literal["accept", "dismiss", "silence", "mark", "adopt"]
 VERBS: Final[tuple[Verb, ...]] = ("accept", "dismiss", "silence", "mark")
+"""What people may say about alerts; "adopt" is about a judge."""
 FIELDS: Final = ("rule", "environment", "app", "judge_name", "judge_id", "event_id")
 """What a matcher may name, beside the fields a rule groups by."""
 
@@ -22,7 +23,8 @@ class Action:
     `matchers` say which series are meant: field -> value, all of them must hold; none means every series. `accept` and
     `dismiss` close the open alerts of these series at `at`. `silence` keeps their events from the channels that happen
     in [start, end). `mark` says that something was really wrong in [start, end): it changes nothing, and back-tests
-    measure against it.
+    measure against it. `adopt` made a JudgeId live: its matchers name judge_name, judge_id and the run_id of the
+    replay from whose scores its baselines are seeded.
     """
 
     action_id: str

@@ -13,7 +13,7 @@ from tracejudge.alerts.actions import Action
 from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey, SeriesState
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
-from tracejudge.alerts.rule import HEALTH_RULE, Rule
+from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule, Rule
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.state import PENDING_SHARE, Series, Turn
 from tracejudge.scores import LIVE_RUN, Score
@@ -26,6 +26,16 @@ MAX_JUDGE_PLACES: Final = 10_000
 
 RETIRE_AFTER: Final = timedelta(days=30)
 """A quiet series without a row for so long is forgotten, and its part of the alarm budget goes to the others."""
+
+
+class HourSums(NamedTuple):
+    """Settled rows of an hour (counted since 1970): sums of w, w x, w^2 and w^2 x."""
+
+    hour: int
+    w: float
+    wx: float
+    w2: float
+    w2x: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +132,29 @@ class Engine:
                 series.dismiss()
             self._changed[key] = None
         return events
+
+    def seed(self, key: SeriesKey, hours: Iterable[HourSums]) -> None:
+        """Gives a series with a learned baseline what a replay found in the hours before its own first row.
+
+        Such a series knows from its first row on what it would have needed weeks to learn. Nothing happens to one of a
+        rule without a baseline, or with an open alert, or of a rule that is gone.
+        """
+        rule = self.rules.get(key.rule)
+        if rule is None or isinstance(rule, MinimumRule):
+            return
+        series = self._series.get(key)
+        if series is None:
+            if self._per_rule[rule.name] >= MAX_SERIES_PER_RULE:
+                return
+            series = Series(key=key, rule=rule)
+            self._add(series)
+        if series.baseline is None or series.alert is not None:
+            return
+        first = series.baseline.since_hour
+        for one in sorted(hours):
+            if one.w > 0.0 and (first is None or one.hour < first):
+                series.baseline.see_hour(one.hour, one.w, one.wx, one.w2, one.w2x)
+        self._changed[key] = None
 
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last fold and tick, in the order of their keys."""

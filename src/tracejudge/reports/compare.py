@@ -1,4 +1,4 @@
-"""Two sets of verdicts on the same traces, side by side, and side by side with what people said."""
+"""Two sets of verdicts on the same traces or the same questions, side by side, and beside what people said."""
 
 from __future__ import annotations
 
@@ -124,7 +124,8 @@ def compare(
     """The comparison of all `pairs`, read once; memory grows with `kept_flips`, the slices and the labels only.
 
     `by` names a field of the score (version, category ...) to slice by. `labels_*` hold what people said about the
-    criterion that A and B measure, True for good.
+    criterion that A and B measure, True for good. The two scores of a pair may be of two traces: two versions' answers to
+    one question.
     """
     a, b = _Tally(labels_a or {}), _Tally(labels_b or {})
     total = 0
@@ -145,7 +146,7 @@ def compare(
         if by is not None:
             name = str(getattr(pair.a, by))
             slices[name] = slices.get(name, PairedCounts()).adding(a_passed=a_passed, b_passed=b_passed)
-        good_a, good_b = a.criterion.get(pair.key), b.criterion.get(pair.key)
+        good_a, good_b = a.criterion.get(pair.a.key), b.criterion.get(pair.b.key)
         if good_a is not None and good_b is not None:
             correct = correct.adding(a_passed=a_passed == good_a, b_passed=b_passed == good_b)
         if a_passed != b_passed:
@@ -176,26 +177,38 @@ def agreement_of(counts: PairedCounts) -> Agreement:
     )
 
 
-def in_words(comparison: Comparison) -> list[str]:
-    """What the intervals allow one to say, a sentence each; never more than that."""
+def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: bool = False) -> list[str]:
+    """What the intervals allow one to say, a sentence each; never more than that.
+
+    `answers`: A and B are two versions that answered the same questions, judged by one judge.
+    """
     difference = comparison.agreement.difference
     if difference is None:
         return ["Nothing can be said: no trace was settled by both."]
     said = []
-    low, high = 100 * difference.low, 100 * difference.high
+    low, high, seen = 100 * difference.low, 100 * difference.high, comparison.agreement.counts.n
     if difference.low > 0 or difference.high < 0:
-        less, width = ("more" if difference.low > 0 else "fewer"), 100 * abs(difference.value)
+        more, width = difference.low > 0, 100 * abs(difference.value)
         near, far = sorted((abs(low), abs(high)))
-        said.append(f"B passes {less} of these answers than A, by {width:.1f} points ({near:.1f} to {far:.1f}).")
-    else:
+        by = f"by {width:.1f} points ({near:.1f} to {far:.1f})"
         said.append(
-            f"These {comparison.agreement.counts.n} traces do not tell whether B passes more or fewer than A: anything "
-            f"from {low:+.1f} to {high:+.1f} points is possible."
+            f"{b}'s answers pass {'more' if more else 'less'} often than {a}'s on these questions, {by}."
+            if answers
+            else f"{b} passes {'more' if more else 'fewer'} of these answers than {a}, {by}."
         )
+    else:
+        asked = (
+            f"These {seen} questions do not tell whether {b}'s answers pass more or less often than {a}'s"
+            if answers
+            else f"These {seen} traces do not tell whether {b} passes more or fewer than {a}"
+        )
+        said.append(f"{asked}: anything from {low:+.1f} to {high:+.1f} points is possible.")
+    if answers:
+        return said
     if comparison.correct is not None and (gain := comparison.correct.difference) is not None:
         labelled = comparison.correct.counts.n
         if gain.low > 0 or gain.high < 0:
-            better, worse = ("B", "A") if gain.low > 0 else ("A", "B")
+            better, worse = (b, a) if gain.low > 0 else (a, b)
             said.append(f"{better} agrees with people more often than {worse} on the {labelled} labelled ones.")
         else:
             said.append(f"The {labelled} labelled ones do not tell which of the two agrees with people more often.")

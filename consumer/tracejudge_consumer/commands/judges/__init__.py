@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tracejudge_consumer.commands.judges.adopt import adopt
 from tracejudge_consumer.commands.judges.check import check
 from tracejudge_consumer.commands.judges.list import list_judges
 from tracejudge_consumer.commands.judges.noise import noise
@@ -17,11 +18,12 @@ Examples:
   tracejudge judges list --kinds
   tracejudge judges show faithfulness
   tracejudge judges check my-judge.toml
-  tracejudge judges noise faithfulness --dry-run""",
+  tracejudge judges noise faithfulness --dry-run
+  tracejudge judges adopt try-1""",
 )
 def command() -> None:
-    """List judges, show what they ask, try them out, measure how steady they are."""
+    """List judges, show what they ask, try them out, measure how steady they are, make one live."""
 
 
-for _each in (list_judges, show, check, noise):
+for _each in (list_judges, show, check, noise, adopt):
     command.add_command(_each)

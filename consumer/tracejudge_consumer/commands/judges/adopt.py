@@ -1,0 +1,123 @@
+"""`tracejudge judges adopt`: the judge of a replay becomes the live one, and its history comes with it."""
+
+from __future__ import annotations
+
+import getpass
+from datetime import datetime
+
+import click
+
+from tracejudge.errors import CheckFailed, NotFound, SettingsError
+from tracejudge.judging import JudgeSpec
+from tracejudge.replay import judge_ids_of, selection_of, spec_of
+from tracejudge.reports import Comparison, compare, in_words
+from tracejudge.scores import LIVE_RUN
+from tracejudge.store import RunManifest, Store
+from tracejudge_consumer.adoption import adopt as adopt_judge
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, ident, instant, interval, percent, to_json
+from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.wiring import connect_store
+
+
+@click.command(
+    name="adopt",
+    epilog="""\b
+Examples:
+  tracejudge replay --judge new-judge.toml --since 30d --run try-1
+  tracejudge compare live:faithfulness try-1
+  (put the judge of new-judge.toml into tracejudge.toml, in place of the old one)
+  tracejudge judges adopt try-1 --note "new prompt, agrees better with the labels"
+  (restart the consumers)
+
+From that moment on the name's rates read the new judge. What the old one said stays as it is; the run keeps the history
+as the new one sees it (`tracejudge rates --run try-1`). Rules that learn a baseline start with what the run found, so
+that nothing has to warm up again.""",
+)
+@click.argument("run_id", metavar="RUN")
+@config_option
+@json_option
+@click.option("--judge", default=None, help="Which one, where the run has several.")
+@click.option("--from", "live_from", type=Moment(), default=None, help="Live from this event time on.  [default: now]")
+@click.option("--note", default="", help="Why; kept with the adoption.")
+def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from: datetime | None, note: str) -> None:
+    """Make the judge of a finished replay the live one of its name."""
+    settings = load_settings(config)
+    with connect_store(settings) as store:
+        spec = _judge_of(_run(store, run_id), judge)
+        _check_settings(settings, spec, config)
+        now = store.now()
+        at = live_from or now
+        before = [one for one in store.judges.adoptions(spec.name) if one.live_from <= now]
+        old = before[-1].judge_id if before else None
+        if old == spec.judge_id():  # a consumer with the new settings was faster: its moment stands
+            at = before[-1].live_from
+            old = before[-2].judge_id if len(before) > 1 else None
+        bridge = None
+        if old is not None:
+            pairs = store.scores.pairs(LIVE_RUN, run_id, judge_a=old, judge_b=spec.judge_id())
+            bridge = compare(pairs, kept_flips=0)
+        said = " ".join(part for part in (f"run {run_id}.", _bridge(bridge), note) if part)
+        adopt_judge(store, spec, run_id=run_id, live_from=at, now=now, by=getpass.getuser(), note=said)
+    if as_json:
+        told = {"run": run_id, "judge_id": spec.judge_id(), "before": old, "live_from": at, "bridge": bridge}
+        click.echo(to_json(told))
+        return
+    out = console()
+    out.print(f"{ident(spec.judge_id())} is live from {instant(at)} UTC on, in place of {ident(old or 'none')}")
+    if bridge is not None and bridge.agreement.counts.n:
+        out.print(_bridge(bridge))
+        for sentence in in_words(bridge, a="the old one", b="the new one"):
+            out.print(f"{sentence[0].upper()}{sentence[1:]}")
+    else:
+        out.print("The old one judged none of the run's traces: nothing bridges the two.")
+    out.print("Baselines of its alert rules start with what the run found. Restart the consumers now.")
+    out.print(f"next: tracejudge rates --run {ident(run_id)} --judge {ident(spec.name)} --step 1d")
+
+
+def _run(store: Store, run_id: str) -> RunManifest:
+    run = store.runs.get(run_id)
+    if run is None:
+        known = ", ".join(one.run_id for one in store.runs.all()) or "none"
+        raise NotFound(f"there is no run {run_id!r}; runs: {known}")
+    if selection_of(run) is None:
+        raise CheckFailed(f"run {run_id!r} is no replay of this release: replay the history again, then adopt that run")
+    if run.finished_at is None:
+        raise CheckFailed(f"run {run_id!r} is not complete: start `tracejudge replay` with --run {run_id} again first")
+    return run
+
+
+def _judge_of(run: RunManifest, judge: str | None) -> JudgeSpec:
+    known = judge_ids_of(run)
+    if judge is None and len(known) > 1:
+        raise NotFound(f"run {run.run_id!r} has several judges: name one with --judge: {', '.join(known)}")
+    spec = spec_of(run, judge or known[0])
+    if spec is None:
+        raise NotFound(f"run {run.run_id!r} has no judge {judge!r}; it has {', '.join(known)}")
+    return spec
+
+
+def _check_settings(settings: Settings, spec: JudgeSpec, config: str) -> None:
+    """What judges live traffic is what the settings say: adopting another one would leave rates without scores."""
+    mine = next((one for one in settings.judges if one.name == spec.name), None)
+    if mine is None or mine.judge_id() != spec.judge_id():
+        is_now = "has no judge of this name" if mine is None else f"has {mine.judge_id()}"
+        raise SettingsError(
+            [
+                f"{config}: judge {spec.name!r} is to be {spec.judge_id()}, and the file {is_now}; put the judge that "
+                "was replayed into it, in place of the old one, then adopt the run and restart the consumers"
+            ]
+        )
+    if mine.shadow:
+        raise SettingsError([f"judges.{spec.name}.shadow: is true; a judge on trial cannot be live: remove it"])
+
+
+def _bridge(bridge: Comparison | None) -> str:
+    if bridge is None or bridge.a.rate is None or bridge.b.rate is None:
+        return ""
+    old, new = bridge.a.rate, bridge.b.rate
+    return (
+        f"On {bridge.agreement.counts.n} traces judged by both: {percent(old.estimate)} "
+        f"({interval(old.low, old.high)}) under the old one, {percent(new.estimate)} "
+        f"({interval(new.low, new.high)}) under the new one."
+    )
