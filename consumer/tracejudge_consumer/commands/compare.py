@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
 import click
 
 from tracejudge.errors import NotFound
-from tracejudge.reports import Agreement, Comparison, Estimate, Side, compare, in_words, settled_labels
-from tracejudge.scores import TraceKey
+from tracejudge.reports import Agreement, Comparison, Estimate, Side, compare, in_words
+from tracejudge.scores import LIVE_RUN
 from tracejudge.store import Store, TraceFilter
 from tracejudge.windows import PassRate
+from tracejudge_consumer.comparable import RunJudge, check_sides, choose_cases, criterion_of, labels_of
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, interval, money, one_line, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -21,10 +21,11 @@ from tracejudge_consumer.wiring import connect_store
 @click.command(
     name="compare",
     epilog="""\b
-A and B are RUN or RUN:JUDGE; live traffic is the run `live`. Examples:
+A and B are RUN or RUN:JUDGE; live traffic is the run `live`. With --cases they are VERSIONS. Examples:
   tracejudge compare live:lexical try-1              the live heuristic and a replay's judge
   tracejudge compare live:lexical live:faithfulness  two judges on live traffic
   tracejudge compare try-1 try-2 --since 30d --flips 20 --by category
+  tracejudge compare v41 v42 --cases --judge faithfulness   two pipelines on the same questions (case_id)
 
 Where people labelled traces (`tracejudge label`, or labels in an ingested file), both are also held against what the
 judge measures: sensitivity, specificity and balanced accuracy. Kappa is agreement beyond chance. p is McNemar's exact
@@ -34,6 +35,9 @@ test of the flips.""",
 @click.argument("b")
 @config_option
 @json_option
+@click.option("--cases", is_flag=True, help="A and B are versions of the app that answered the same questions.")
+@click.option("--judge", default=None, help="With --cases: whose verdicts.  [default: the only one there is]")
+@click.option("--run", "case_run", default=LIVE_RUN, show_default=True, help="With --cases: the run of the verdicts.")
 @click.option("--since", type=Moment(), default=None, help="Only traces served from then on.  [default: all]")
 @click.option("--until", type=Moment(), default=None, help="Only traces served before.  [default: all]")
 @click.option("--environment", default=None, help="Only this environment.")
@@ -48,6 +52,9 @@ def command(
     b: str,
     config: str,
     as_json: bool,
+    cases: bool,
+    judge: str | None,
+    case_run: str,
     since: datetime | None,
     until: datetime | None,
     environment: str | None,
@@ -57,57 +64,70 @@ def command(
     kept_flips: int,
 ) -> None:
     """Pass rates, flips and agreement of A and B on the traces that both judged."""
-    with connect_store(load_settings(config)) as store:
-        run_a, judge_a = _side(store, a)
-        run_b, judge_b = _side(store, b)
-        where = TraceFilter(start=since, end=until, environment=environment, app=app)
-        pairs = store.scores.pairs(run_a, run_b, judge_a=judge_a, judge_b=judge_b, where=where)
-        result = compare(
-            pairs,
-            kept_flips=kept_flips,
-            by=by,
-            labels_a=_labels(store, judge_a, criterion),
-            labels_b=_labels(store, judge_b, criterion),
-        )
+    if not cases and (judge is not None or case_run != LIVE_RUN):
+        raise click.UsageError("--judge and --run are for --cases; else write RUN:JUDGE for A and B")
+    where = TraceFilter(start=since, end=until, environment=environment, app=app)
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        if cases:
+            chosen = choose_cases(store, a, b, judge=judge, run_id=case_run, where=where)
+            criterion = criterion or criterion_of(store, case_run, chosen.judge)
+            labels = labels_of(store, criterion)
+            result = compare(chosen.pairs, kept_flips=kept_flips, by=by, labels_a=labels, labels_b=labels)
+        else:
+            side_a, side_b = _side(store, a), _side(store, b)
+            measured = check_sides(store, side_a, side_b, criterion)
+            pairs = store.scores.pairs(
+                side_a.run_id, side_b.run_id, judge_a=side_a.judge, judge_b=side_b.judge, where=where
+            )
+            result = compare(
+                pairs,
+                kept_flips=kept_flips,
+                by=by,
+                labels_a=labels_of(store, measured.a),
+                labels_b=labels_of(store, measured.b),
+            )
     if result.pairs == 0:
         raise NotFound(
             f"no trace has a score in both {a} and {b}: `tracejudge replay` judges stored traces under another judge"
         )
+    said = in_words(result, answers=cases)
     if as_json:
-        click.echo(to_json({"a": a, "b": b, "comparison": result, "in_words": in_words(result)}))
+        told = {"a": a, "b": b, "comparison": result, "in_words": said}
+        click.echo(to_json({**told, "only_a": chosen.only_a, "only_b": chosen.only_b} if cases else told))
         return
-    _show(a, b, result)
+    _show(a, b, result, cases=cases, said=said)
+    if cases and (chosen.only_a or chosen.only_b):
+        click.echo(f"Not compared: {chosen.only_a} questions that only A has verdicts on, {chosen.only_b} only B.")
 
 
-def _side(store: Store, text: str) -> tuple[str, str]:
+def _side(store: Store, text: str) -> RunJudge:
     """RUN:JUDGE, or RUN alone where the run has one judge. Raises NotFound."""
     run_id, _, judge = text.partition(":")
     if judge:
-        return run_id, judge
+        return RunJudge(run_id, judge)
     names = store.scores.judge_names(run_id)
     if not names:
         raise NotFound(f"run {run_id!r} has no scores; runs with scores: {', '.join(store.scores.run_ids()) or 'none'}")
     if len(names) > 1:
         raise NotFound(f"run {run_id!r} has scores of {len(names)} judges; name one: {run_id}:{names[0]}")
-    return run_id, names[0]
+    return RunJudge(run_id, names[0])
 
 
-def _labels(store: Store, judge: str, criterion: str | None) -> Mapping[TraceKey, bool]:
-    """Labels of the criterion, by default of what the judge measures; of none when it is not known here."""
-    if criterion is None:
-        registered = [one for one in store.judges.all() if judge in (one.judge_name, one.judge_id)]
-        criterion = next((str(one.spec["measures"]) for one in reversed(registered) if one.spec.get("measures")), None)
-    return settled_labels(store.labels.all(criterion=criterion)) if criterion else {}
-
-
-def _show(a: str, b: str, result: Comparison) -> None:
+def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -> None:
     out = console()
     sides = (("A", a, result.a), ("B", b, result.b))
-    columns = [("", "left"), ("run:judge", "left"), ("JudgeId", "left"), ("pass rate", "right"), ("95 %", "right")]
+    what = "questions" if cases else "traces"
+    columns = [
+        ("", "left"),
+        ("version" if cases else "run:judge", "left"),
+        ("JudgeId", "left"),
+        ("pass rate", "right"),
+        ("95 %", "right"),
+    ]
     columns += [("invalid", "right"), ("calls", "right"), ("cost", "right")]
     settled = result.agreement.counts.n
     out.print(
-        table(f"{settled} traces settled by both, of {result.pairs} judged by both", columns, map(_side_row, sides))
+        table(f"{settled} {what} settled by both, of {result.pairs} judged by both", columns, map(_side_row, sides))
     )
     out.print()
     _show_agreement(result.agreement)
@@ -136,9 +156,10 @@ def _show(a: str, b: str, result: Comparison) -> None:
         out.print(table("Flips", [("trace", "left"), ("", "left"), ("A says", "left"), ("B says", "left")], flips))
         out.print("next: tracejudge show TRACE_ID")
     out.print()
-    for sentence in in_words(result):
+    for sentence in said:
         out.print(sentence)
-    out.print("Rates here are of these very traces, unweighted: they compare the judges, not the traffic.")
+    compared = "the pipelines on these questions" if cases else "the judges"
+    out.print(f"Rates here are of these very {what}, unweighted: they compare {compared}, not the traffic.")
 
 
 def _side_row(named: tuple[str, str, Side]) -> list[str]:

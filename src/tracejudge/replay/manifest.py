@@ -8,6 +8,8 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from tracejudge.errors import CheckFailed
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.replay.progress import Behind
@@ -104,10 +106,13 @@ def judge_ids_of(run: RunManifest) -> list[str]:
 
 
 def spec_of(run: RunManifest, judge: str) -> JudgeSpec | None:
-    """The judge of a run by its name or JudgeId."""
+    """The judge of a run by its name or JudgeId; None where it has none, or one that this release cannot read."""
     for one in run.manifest.get("judges", ()):
         if judge in (one["judge_id"], str(one["judge_id"]).partition("@")[0]):
-            return JudgeSpec.model_validate(one["spec"])
+            try:
+                return JudgeSpec.model_validate(one["spec"])
+            except ValidationError:  # of a release that knew other judges
+                return None
     return None
 
 

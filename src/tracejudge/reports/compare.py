@@ -124,7 +124,7 @@ def compare(
     """The comparison of all `pairs`, read once; memory grows with `kept_flips`, the slices and the labels only.
 
     `by` names a field of the score (version, category ...) to slice by. `labels_*` hold what people said about the
-    criterion that A and B measure, True for good. The two scores of a pair may be of two traces: two versions' answers to
+    criterion that A and B measure, True for good. The scores of a pair may be of two traces: two versions' answers to
     one question.
     """
     a, b = _Tally(labels_a or {}), _Tally(labels_b or {})

@@ -12,6 +12,7 @@ from tracejudge.store import migrate
 from tracejudge.store.alerting import AlertEvents, AlertSnapshots, Outbox, UserActions
 from tracejudge.store.budget_leases import BudgetLeases
 from tracejudge.store.calls import Calls
+from tracejudge.store.cases import Cases
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.dead_letters import DeadLetters
 from tracejudge.store.exporting import Exporter
@@ -78,6 +79,7 @@ class Store:
         self.sampling_counts = SamplingCounts(connection)
         self.verdict_cache = VerdictCache(connection)
         self.leases = Leases(connection)
+        self.cases = Cases(connection, self.scores)
         self.finder = Finder(connection, self.traces)
         self.traffic = Traffic(connection)
         self.exporter = Exporter(connection)

@@ -1,0 +1,138 @@
+"""What may be compared with what. Where a comparison would be void it is refused, with the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from tracejudge.errors import CheckFailed, NotFound
+from tracejudge.judging import JudgeSpec
+from tracejudge.replay import selection_of, spec_of
+from tracejudge.reports import settled_labels
+from tracejudge.scores import TraceKey
+from tracejudge.store import CaseVerdicts, Pair, Store, TraceFilter
+
+
+class RunJudge(NamedTuple):
+    """One side: a run, and a judge (a name or a JudgeId) of it."""
+
+    run_id: str
+    judge: str
+
+
+class Measured(NamedTuple):
+    """The criterion of labels that each side is held against; None where it is not known."""
+
+    a: str | None
+    b: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenCases:
+    """Pairs of answers to one question. `only_*`: questions on which the other version has no verdict."""
+
+    judge: str
+    pairs: tuple[Pair, ...]
+    only_a: int
+    only_b: int
+
+
+def check_sides(store: Store, a: RunJudge, b: RunJudge, criterion: str | None) -> Measured:
+    """What each side measures. Raises CheckFailed for a side beside itself, for judges of different things (unless a
+    criterion is named), and for runs over different files, which share no trace."""
+    if a == b:
+        raise CheckFailed(f"A and B are both {a.run_id}:{a.judge}: name two runs, or two judges")
+    mine, theirs = (criterion_of(store, *side) for side in (a, b))
+    if criterion is not None:
+        return Measured(criterion, criterion)
+    if mine and theirs and mine != theirs:
+        raise CheckFailed(
+            f"{a.judge!r} measures {mine} and {b.judge!r} measures {theirs}: their verdicts are about different "
+            "things, and who passes more means nothing. Compare each with a judge of its own kind, or say with "
+            "--criterion what both are to be held against"
+        )
+    files = [_files(store, side.run_id) for side in (a, b)]
+    if files[0] is not None and files[1] is not None and files[0] != files[1]:
+        raise CheckFailed(
+            f"runs {a.run_id!r} and {b.run_id!r} judged different files (by content): replay one of them again over "
+            "the other's files with `tracejudge replay --from`"
+        )
+    return Measured(mine, theirs)
+
+
+def choose_cases(store: Store, a: str, b: str, *, judge: str | None, run_id: str, where: TraceFilter) -> ChosenCases:
+    """The answers of versions `a` and `b` to the same questions, each with the verdict of one JudgeId.
+
+    Raises NotFound where there is nothing to pair, CheckFailed where two JudgeIds would be mixed.
+    """
+    if a == b:
+        raise CheckFailed(f"A and B are both version {a!r}: name two versions")
+    names = store.scores.judge_names(run_id)
+    if judge is None and len(names) != 1:
+        raise NotFound(f"run {run_id!r} has scores of {', '.join(names) or 'no judge'}: name one with --judge")
+    judge = judge or names[0]
+    of_a, of_b = (store.cases.verdicts(replace(where, version=one), judge=judge, run_id=run_id) for one in (a, b))
+    for version, found in ((a, of_a), (b, of_b)):
+        if not found.cases:
+            raise NotFound(
+                f"version {version!r} has no trace with a case_id here: a canary on live traffic is compared with "
+                f"`tracejudge release check {b} --against {a}`"
+            )
+        if not found.scores:
+            raise NotFound(
+                f"judge {judge!r} has no verdict on the cases of version {version!r} in run {run_id!r}: judge them "
+                f"with `tracejudge replay --where version={version}`"
+            )
+    shared = sorted(of_a.scores.keys() & of_b.scores.keys())
+    if not shared:
+        raise NotFound(f"{a!r} and {b!r} have no judged question in common: ask both the same ones, with one case_id")
+    pairs = tuple(Pair(key=of_a.scores[case].key, a=of_a.scores[case], b=of_b.scores[case]) for case in shared)
+    _one_judge_id(pairs, of_a, of_b, versions=(a, b))
+    return ChosenCases(
+        judge=judge, pairs=pairs, only_a=len(of_a.scores) - len(shared), only_b=len(of_b.scores) - len(shared)
+    )
+
+
+def _one_judge_id(pairs: tuple[Pair, ...], a: CaseVerdicts, b: CaseVerdicts, *, versions: tuple[str, str]) -> None:
+    ids = {pair.a.judge_id for pair in pairs} | {pair.b.judge_id for pair in pairs}
+    if len(ids) > 1:
+        told = "; ".join(
+            f"{version}: {', '.join(sorted(side.judge_ids))}" for version, side in zip(versions, (a, b), strict=True)
+        )
+        raise CheckFailed(
+            f"the two versions were judged by different JudgeIds ({told}): a difference would be the judge's. Judge "
+            "both again with one of them (`tracejudge replay ... --run NAME`), then compare with --run NAME"
+        )
+
+
+def criterion_of(store: Store, run_id: str, judge: str) -> str | None:
+    """What a judge measures, by the run's manifest or by what is registered; None when nobody knows it."""
+    run = store.runs.get(run_id)
+    spec = spec_of(run, judge) if run is not None else None
+    if spec is None:
+        for one in _registered(store):
+            if judge in (one.name, one.judge_id()):
+                spec = one  # the latest
+    return spec.criterion if spec is not None else None
+
+
+def labels_of(store: Store, criterion: str | None) -> Mapping[TraceKey, bool]:
+    """What people said by a criterion."""
+    return settled_labels(store.labels.all(criterion=criterion)) if criterion else {}
+
+
+def _registered(store: Store) -> Iterator[JudgeSpec]:
+    for one in store.judges.all():
+        try:
+            yield JudgeSpec.model_validate(one.spec)
+        except ValidationError:  # of a release that knew other judges: nothing is known of what it measures
+            continue
+
+
+def _files(store: Store, run_id: str) -> frozenset[str] | None:
+    run = store.runs.get(run_id)
+    selection = selection_of(run) if run is not None else None
+    return frozenset(one.sha256 for one in selection.files) if selection is not None and selection.files else None

@@ -1,0 +1,57 @@
+"""Verdicts on the answers that one version gave to known questions, by `case_id`: what pairs two pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceKey
+from tracejudge.store.connection import Connection
+from tracejudge.store.rows import ScoreFilter, TraceFilter
+from tracejudge.store.scores import Scores
+from tracejudge.store.traces import trace_conditions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseVerdicts:
+    """Of one version and judge. A question that was asked several times stands with its latest judged answer."""
+
+    cases: int  # questions that the version answered
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    judge_ids: frozenset[JudgeId] = frozenset()
+
+
+class Cases:
+    """Read from `traces` and `scores`; memory grows with the number of cases, which is that of a dataset."""
+
+    def __init__(self, connection: Connection, scores: Scores) -> None:
+        self._connection = connection
+        self._scores = scores
+
+    def verdicts(self, where: TraceFilter, *, judge: str, run_id: str = LIVE_RUN) -> CaseVerdicts:
+        """The verdicts of a judge (a name or JudgeId) in a run on the traces of the filter that have a case."""
+        conditions = trace_conditions(where).add("isNotNull(case_id) AND case_id != ''")
+        rows = self._connection.query(
+            f"SELECT environment, app, trace_id, case_id FROM traces FINAL {conditions}", conditions.parameters
+        )
+        case_of = {TraceKey(row[0], row[1], row[2]): str(row[3]) for row in rows}
+        chosen = ScoreFilter(
+            start=where.start,
+            end=where.end,
+            environment=where.environment,
+            app=where.app,
+            version=where.version,
+            category=where.category,
+            judge=judge,
+            run_id=run_id,
+        )
+        latest: dict[str, Score] = {}
+        for page in self._scores.stream(chosen) if case_of else ():
+            for score in page:  # in the order of event time, so that a later answer takes the place
+                if (case := case_of.get(score.key)) is not None:
+                    latest[case] = score
+        return CaseVerdicts(
+            cases=len(set(case_of.values())),
+            scores=latest,
+            judge_ids=frozenset(score.judge_id for score in latest.values()),
+        )

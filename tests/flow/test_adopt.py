@@ -1,0 +1,120 @@
+"""`tracejudge judges adopt`: live from a moment on, the old history untouched, baselines that need not warm up."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from tests.support.workplace import Workplace
+from tracejudge.alerts import DriftRule
+from tracejudge.clock import SystemClock
+from tracejudge.scores import JudgeId
+from tracejudge.store import Store, StoredTrace
+from tracejudge.testing import make_score, make_trace
+from tracejudge_consumer.alert_loop import AlertLoop
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE
+from tracejudge_consumer.commands.judges.adopt import adopt  # noqa: F401 - its absence fails here, not in a subprocess
+
+pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
+
+HOURS = 200
+OLD = JudgeId("lexical@000000000000")
+
+
+@pytest.fixture
+def at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], store_url: str, store: Store
+) -> Workplace:
+    """Eight days of traffic, judged by an older lexical judge."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tracejudge.store.leases.SETTLE_S", 0.005)
+    settings = f"""\
+queue = "sqlite:///queue.db"
+store = "{store_url}"
+
+[[judges]]
+name = "lexical"
+kind = "lexical"
+"""
+    (tmp_path / "tracejudge.toml").write_text(settings, encoding="utf-8")
+    start = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS + 1)
+    traces, scores = [], []
+    for number in range(4 * HOURS):
+        when = start + timedelta(minutes=15 * number)
+        answer = "The limit of the plan is ten users." if number % 20 else "Whales sing in the arctic sea at night."
+        traces.append(make_trace(number, event_time=when, response=answer))
+        scores.append(make_score(number, event_time=when, judge_id=OLD, judged_at=when + timedelta(seconds=1)))
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=trace.event_time) for trace in traces])
+    store.scores.insert(scores)
+    return Workplace(tmp_path, capsys, settings)
+
+
+def loop(store: Store, holder: str) -> AlertLoop:
+    rules = [DriftRule(name="drift", type="drift", judge="lexical", no_data_after="never")]
+    return AlertLoop(store=store, rules=rules, notifiers=[], clock=SystemClock(), holder=holder, settle_s=0.0)
+
+
+def test_the_judge_of_a_run_becomes_live_and_its_rules_know_what_the_run_found(at: Workplace, store: Store) -> None:
+    at("replay", "--judge", "lexical", "--run", "try-1")
+    first = loop(store, "one")
+    first.tick()
+    told = at.json("judges", "adopt", "try-1", "--note", "reads better")
+    new = told["judge_id"]
+    assert told["before"] is None  # nobody had adopted the old one: no consumer ran here
+    (adoption,) = store.judges.adoptions("lexical")
+    assert (adoption.judge_id, adoption.note.endswith("reads better")) == (new, True)
+    now = store.now()
+    fresh = [
+        make_score(9000 + n, judge_id=JudgeId(new), event_time=now, judged_at=now + timedelta(microseconds=n))
+        for n in range(5)
+    ]
+    store.scores.insert(fresh)
+    while store.now() <= fresh[-1].judged_at:
+        pass
+    first.tick()
+    seen = {status.key.judge_id: status for status in first.status()}
+    assert set(seen) == {OLD, new}
+    assert seen[new].baseline is not None
+    assert abs(seen[new].baseline - 0.95) < 0.02  # what the replay found, after five rows
+    assert seen[new].smallest_drop is not None
+    first.close()
+
+    # Another loop that folds everything anew comes to the same.
+    store.command("TRUNCATE TABLE alert_snapshots")
+    again = loop(store, "two")
+    again.tick()
+    assert {s.key: (s.baseline, s.smallest_drop, s.phi) for s in again.status()} == {
+        s.key: (s.baseline, s.smallest_drop, s.phi) for s in seen.values()
+    }
+    again.close()
+
+
+def test_the_old_history_stands_beside_the_new_one(at: Workplace, store: Store) -> None:
+    from tracejudge.store import Adoption
+
+    epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
+    store.judges.adopt(Adoption(judge_name="lexical", judge_id=OLD, live_from=epoch))
+    before = at.json("rates", "--since", "30d", "--step", "all")
+    at("replay", "--judge", "lexical", "--run", "try-1")
+    shown = at("judges", "adopt", "try-1")
+    assert f"in place of {OLD}" in shown
+    assert f"On {4 * HOURS} traces judged by both" in shown
+    assert "the new one passes fewer of these answers than the old one" in shown.lower()
+    after = at.json("rates", "--since", "30d", "--step", "all")
+    assert [line["rate"] for line in after["lines"]] == [line["rate"] for line in before["lines"]]
+    restated = at.json("rates", "--since", "30d", "--step", "all", "--run", "try-1")
+    assert restated["lines"][0]["rate"]["judged"] == 4 * HOURS
+    at("judges", "adopt", "try-1")  # again: nothing more happens
+    assert len(store.judges.adoptions("lexical")) == 2
+
+
+def test_what_cannot_be_adopted_is_refused_with_the_way_out(at: Workplace, store: Store) -> None:
+    assert "there is no run" in at("judges", "adopt", "nothing", expect=EXIT_FAILED)
+    (at.folder / "other.toml").write_text('[[judges]]\nname = "lexical"\nkind = "lexical"\npass_at = 0.9\n')
+    (at.folder / "named.toml").write_text('[[judges]]\nname = "stranger"\nkind = "lexical"\n')
+    at("replay", "--judge", "named.toml", "--run", "stranger")
+    assert "has no judge of this name" in at("judges", "adopt", "stranger", expect=EXIT_USAGE)
+    assert store.judges.adoptions() == []
+    assert store.user_actions.all() == []
