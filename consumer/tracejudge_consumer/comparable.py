@@ -40,6 +40,19 @@ class ChosenCases:
     only_b: int
 
 
+def side_of(store: Store, text: str) -> RunJudge:
+    """RUN:JUDGE, or RUN alone where the run has one judge. Raises NotFound."""
+    run_id, _, judge = text.partition(":")
+    if judge:
+        return RunJudge(run_id, judge)
+    names = store.scores.judge_names(run_id)
+    if not names:
+        raise NotFound(f"run {run_id!r} has no scores; runs with scores: {', '.join(store.scores.run_ids()) or 'none'}")
+    if len(names) > 1:
+        raise NotFound(f"run {run_id!r} has scores of {len(names)} judges; name one: {run_id}:{names[0]}")
+    return RunJudge(run_id, names[0])
+
+
 def check_sides(store: Store, a: RunJudge, b: RunJudge, criterion: str | None) -> Measured:
     """What each side measures. Raises CheckFailed for a side beside itself, for judges of different things (unless a
     criterion is named), and for runs over different files, which share no trace."""

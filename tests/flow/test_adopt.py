@@ -76,8 +76,9 @@ def test_the_judge_of_a_run_becomes_live_and_its_rules_know_what_the_run_found(a
     first.tick()
     seen = {status.key.judge_id: status for status in first.status()}
     assert set(seen) == {OLD, new}
-    assert seen[new].baseline is not None
-    assert abs(seen[new].baseline - 0.95) < 0.02  # what the replay found, after five rows
+    baseline = seen[new].baseline
+    assert baseline is not None
+    assert abs(baseline - 0.95) < 0.02  # what the replay found, after five rows
     assert seen[new].smallest_drop is not None
     first.close()
 

@@ -9,9 +9,9 @@ import click
 from tracejudge.errors import NotFound
 from tracejudge.reports import Agreement, Comparison, Estimate, Side, compare, in_words
 from tracejudge.scores import LIVE_RUN
-from tracejudge.store import Store, TraceFilter
+from tracejudge.store import TraceFilter
 from tracejudge.windows import PassRate
-from tracejudge_consumer.comparable import RunJudge, check_sides, choose_cases, criterion_of, labels_of
+from tracejudge_consumer.comparable import check_sides, choose_cases, criterion_of, labels_of, side_of
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, interval, money, one_line, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -74,7 +74,7 @@ def command(
             labels = labels_of(store, criterion)
             result = compare(chosen.pairs, kept_flips=kept_flips, by=by, labels_a=labels, labels_b=labels)
         else:
-            side_a, side_b = _side(store, a), _side(store, b)
+            side_a, side_b = side_of(store, a), side_of(store, b)
             measured = check_sides(store, side_a, side_b, criterion)
             pairs = store.scores.pairs(
                 side_a.run_id, side_b.run_id, judge_a=side_a.judge, judge_b=side_b.judge, where=where
@@ -98,19 +98,6 @@ def command(
     _show(a, b, result, cases=cases, said=said)
     if cases and (chosen.only_a or chosen.only_b):
         click.echo(f"Not compared: {chosen.only_a} questions that only A has verdicts on, {chosen.only_b} only B.")
-
-
-def _side(store: Store, text: str) -> RunJudge:
-    """RUN:JUDGE, or RUN alone where the run has one judge. Raises NotFound."""
-    run_id, _, judge = text.partition(":")
-    if judge:
-        return RunJudge(run_id, judge)
-    names = store.scores.judge_names(run_id)
-    if not names:
-        raise NotFound(f"run {run_id!r} has no scores; runs with scores: {', '.join(store.scores.run_ids()) or 'none'}")
-    if len(names) > 1:
-        raise NotFound(f"run {run_id!r} has scores of {len(names)} judges; name one: {run_id}:{names[0]}")
-    return RunJudge(run_id, names[0])
 
 
 def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -> None:

@@ -92,7 +92,11 @@ def cohens_kappa(counts: PairedCounts, *, confidence: float = 0.95) -> Estimate 
     from statsmodels.stats.inter_rater import cohens_kappa as kappa_of
 
     table = [[counts.both_passed, counts.only_a_passed], [counts.only_b_passed, counts.both_failed]]
-    result = kappa_of(_array(table))
+    import numpy as np
+
+    # A variance of nothing comes out a hair below zero, and the library takes its root before anybody can look.
+    with np.errstate(invalid="ignore"):
+        result = kappa_of(_array(table))
     half = float(norm.ppf(0.5 + confidence / 2.0)) * sqrt(max(0.0, float(result.var_kappa)))
     value = float(result.kappa)
     return Estimate(value=value, low=max(-1.0, value - half), high=min(1.0, value + half))

@@ -197,6 +197,13 @@ class Scores(Table[Score]):
             self._connection.query(f"SELECT count() FROM scores FINAL {conditions}", conditions.parameters)[0][0]
         )
 
+    def span(self, where: ScoreFilter) -> tuple[datetime, datetime] | None:
+        """The first and the last event time; None without a score."""
+        conditions = score_conditions(where)
+        sql = f"SELECT count(), min(event_time), max(event_time) FROM scores {conditions}"
+        count, first, last = self._connection.query(sql, conditions.parameters)[0]
+        return (from_milliseconds(first), from_milliseconds(last)) if count else None
+
     def reported(self, since: datetime) -> list[ReportedModel]:
         """Models and fingerprints that came with live scores judged from `since` on, in order of first appearance."""
         return reported_models(self._connection, since)

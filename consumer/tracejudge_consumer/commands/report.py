@@ -1,0 +1,132 @@
+"""`tracejudge report`: a period of live traffic, or a run, as one HTML file."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from importlib.metadata import version as release_of
+from pathlib import Path
+
+import click
+
+from tracejudge.errors import NotFound
+from tracejudge.reports import compare
+from tracejudge.reports.contents import Report, ReportQuery, make_report, step_for, whole_steps
+from tracejudge.scores import LIVE_RUN
+from tracejudge.store import RateQuery, ScoreFilter, Store, TraceFilter
+from tracejudge_consumer.comparable import check_sides, side_of
+from tracejudge_consumer.options import Moment, Span, config_option, json_option, slice_options
+from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+
+
+@click.command(
+    name="report",
+    epilog="""\b
+Examples:
+  tracejudge report --since 90d --html quarter.html --title "Shop, third quarter"
+  tracejudge report --run try-1 --html try-1.html
+  tracejudge report --run try-1 --against live:lexical --html change.html
+  tracejudge report --since 7d --app shop --texts --html week.html     with the worst answers in full
+
+The file holds everything in itself, runs nothing, loads nothing, and prints. Without --html the figures come as a
+table. Texts of traces are left out unless --texts asks for them: a report goes to people the traces may not.""",
+)
+@config_option
+@json_option
+@slice_options
+@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
+@click.option("--judge", default=None, help="Only this judge, by name or JudgeId.  [default: all]")
+@click.option("--since", type=Moment(), default=None, help="From when on.  [default: 30d, or all of a run]")
+@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now, or all of a run]")
+@click.option("--step", type=Span(), default=None, help="Of the plots.  [default: some dozens of points]")
+@click.option("--against", default=None, metavar="RUN[:JUDGE]", help="Compare with it, trace by trace.")
+@click.option("--html", "target", type=click.Path(dir_okay=False), default=None, help="Write the report here.")
+@click.option("--title", default=None, help="Its heading.")
+@click.option("--texts", is_flag=True, help="Quote the worst answers in full.")
+@click.option("--worst", type=click.IntRange(0, 200), default=10, show_default=True, help="How many of them.")
+def command(
+    config: str,
+    as_json: bool,
+    environment: str,
+    app: str | None,
+    version: str | None,
+    category: str | None,
+    run_id: str,
+    judge: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    step: timedelta | None,
+    against: str | None,
+    target: str | None,
+    title: str | None,
+    texts: bool,
+    worst: int,
+) -> None:
+    """Put a period or a run on paper."""
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        start, end = _window(store, run_id, since, until)
+        step_s = int(step.total_seconds()) if step is not None else step_for(start, end)
+        start, end = whole_steps(start, end, step_s)
+        query = RateQuery(
+            start=start,
+            end=end,
+            step_s=step_s,
+            environment=environment,
+            app=app,
+            version=version,
+            category=category,
+            judge=judge,
+            run_id=run_id,
+        )
+        asked = ReportQuery(title=title or f"Quality of answers, run {run_id}", query=query, texts=texts, worst=worst)
+        comparison = None
+        if against is not None:
+            a = side_of(store, against)
+            b = side_of(store, f"{run_id}:{judge}" if judge else run_id)
+            check_sides(store, a, b, None)
+            where = TraceFilter(start=start, end=end, environment=environment, app=app, version=version)
+            pairs = store.scores.pairs(a.run_id, b.run_id, judge_a=a.judge, judge_b=b.judge, where=where)
+            comparison = (f"{a.run_id}:{a.judge}", f"{b.run_id}:{b.judge}", compare(pairs, kept_flips=0))
+        run = None if run_id == LIVE_RUN else store.runs.get(run_id)
+        report = make_report(
+            store, asked, release=release_of("tracejudge"), now=store.now(), run=run, comparison=comparison
+        )
+    if not report.lines:
+        raise NotFound(
+            f"run {run_id!r} has no scores in this window and environment: look at `tracejudge rates --run {run_id}`"
+        )
+    if target is not None:
+        Path(target).write_text(report.html, encoding="utf-8")
+    if as_json:
+        click.echo(to_json({"run": run_id, "start": start, "end": end, "html": target, "lines": report.lines}))
+        return
+    _show(report, target)
+
+
+def _window(store: Store, run_id: str, since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+    now = store.now()
+    if run_id == LIVE_RUN or (since is not None and until is not None):
+        return since or now - timedelta(days=30), until or now
+    edges = store.scores.span(ScoreFilter(run_id=run_id))
+    if edges is None:
+        known = ", ".join(store.scores.run_ids()) or "none"
+        raise NotFound(f"run {run_id!r} has no scores; runs with scores: {known}")
+    return since or edges[0], until or edges[1] + timedelta(milliseconds=1)
+
+
+def _show(report: Report, target: str | None) -> None:
+    out = console()
+    columns = [("judge", "left"), ("judged", "right"), ("invalid", "right"), ("pass rate", "right"), ("95 %", "right")]
+    rows = []
+    for line in report.lines:
+        name = ident(line.judge_name) + (" (heuristic)" if line.heuristic else "")
+        rate = line.rate
+        if rate is None:
+            rows.append([name, "0", "0", "no data", "–"])
+        else:
+            cells = [str(rate.judged), str(rate.invalid), percent(rate.estimate), interval(rate.low, rate.high)]
+            rows.append([name, *cells])
+    out.print(table("The whole period", columns, rows))
+    if target is not None:
+        out.print(f"report: {target}")

@@ -1,0 +1,240 @@
+"""What a report says, read from the store: rates over time and by slice, the ledger, alerts, the worst answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+
+from tracejudge.reports.compare import Comparison, in_words
+from tracejudge.reports.page import Section, Tile, page, paragraph, quoted, table
+from tracejudge.reports.rates import RateLine, read_rates
+from tracejudge.reports.svg import Point, share_bars, share_over_time
+from tracejudge.scores import LIVE_RUN
+from tracejudge.store import RateQuery, RunManifest, ScoreFilter, Store
+
+_SLICES = ("app", "version", "category")
+_MOST_ROWS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportQuery:
+    """Which scores the report is about. `texts`: quote the worst answers; ids only without it."""
+
+    title: str
+    query: RateQuery
+    texts: bool = False
+    worst: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The file, and the lines of the whole period for a terminal."""
+
+    html: str
+    lines: tuple[RateLine, ...]
+
+
+def make_report(
+    store: Store,
+    asked: ReportQuery,
+    *,
+    release: str,
+    now: datetime,
+    run: RunManifest | None = None,
+    comparison: tuple[str, str, Comparison] | None = None,
+) -> Report:
+    """The report on one run (live by default), with a comparison of (name A, name B) where one is given."""
+    query = asked.query
+    whole = read_rates(store, replace(query, step_s=None, group_by=()))
+    steps = read_rates(store, replace(query, group_by=()))
+    judged = [line for line in whole if line.rate is not None]
+    sections = [_judge(line, steps) for line in judged]
+    sections += [_slices(store, query, field) for field in _SLICES]
+    if comparison is not None:
+        sections.append(_compared(*comparison))
+    if query.run_id == LIVE_RUN:
+        sections += [_not_judged(store, query), _alerts(store, query)]
+    if run is not None:
+        sections.append(_run(run))
+    sections += [_worst(store, asked, line.judge_name) for line in judged]
+    window = (
+        f"{_day(query.start)} to {_day(query.end)} UTC, run {query.run_id}, environment {query.environment or 'any'}"
+    )
+    html = page(
+        asked.title,
+        window,
+        tiles=[tile for line in judged for tile in _tiles(line)],
+        sections=[section for section in sections if section.parts],
+        footer=(
+            f"tracejudge {release}, made {now.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC. Rates are weighted by how "
+            "each trace was sampled; intervals are 95 %. A heuristic judge calls no model: it shows changes, not truth."
+        ),
+    )
+    return Report(html=html, lines=tuple(whole))
+
+
+def _name(line: RateLine) -> str:
+    return line.judge_name + (" (heuristic)" if line.heuristic else "")
+
+
+def _tiles(line: RateLine) -> list[Tile]:
+    rate = line.rate
+    if rate is None or rate.estimate is None:
+        return [Tile(name=_name(line), value="no data")]
+    spread = "" if rate.low is None or rate.high is None else f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
+    return [
+        Tile(name=f"{_name(line)}: pass rate", value=f"{100 * rate.estimate:.1f} %", note=spread),
+        Tile(name=f"{line.judge_name}: judged", value=f"{rate.judged:,}", note=f"{rate.invalid:,} invalid"),
+    ]
+
+
+def _judge(line: RateLine, steps: Sequence[RateLine]) -> Section:
+    mine = [one for one in steps if (one.judge_name, one.judge_id) == (line.judge_name, line.judge_id)]
+    points = [
+        Point(at=one.window.start, value=None)
+        if one.rate is None
+        else Point(at=one.window.start, value=one.rate.estimate, low=one.rate.low, high=one.rate.high)
+        for one in mine
+    ]
+    plot = share_over_time(points, label=f"Pass rate of {line.judge_name} over time")
+    said = []
+    if line.over_budget:
+        said.append(
+            paragraph(f"{line.over_budget:,} traces were cut off by a cap: the rate claims nothing about them.")
+        )
+    return Section(heading=f"{_name(line)} over time ({line.judge_id})", parts=(plot, *said))
+
+
+def _slices(store: Store, query: RateQuery, field: str) -> Section:
+    lines = [
+        line
+        for line in read_rates(store, replace(query, step_s=None, group_by=(field,)))
+        if line.rate is not None and line.rate.estimate is not None
+    ]
+    if len({line.group[field] for line in lines}) < 2:
+        return Section(heading="", parts=())
+    lines.sort(key=lambda line: (line.judge_name, -(line.rate.judged if line.rate is not None else 0)))
+    rows = [
+        (f"{line.group[field] or '(none)'}, {_name(line)}", line.rate.estimate, line.rate.low, line.rate.high)
+        for line in lines[:_MOST_ROWS]
+        if line.rate is not None and line.rate.estimate is not None
+    ]
+    bars = [(name, value, low if low is not None else value, high if high is not None else value)
+            for name, value, low, high in rows]  # fmt: skip
+    more = len(lines) - _MOST_ROWS
+    said = (paragraph(f"... and {more} more, with fewer judged traces."),) if more > 0 else ()
+    return Section(heading=f"By {field}", parts=(share_bars(bars, label=f"Pass rates by {field}"), *said))
+
+
+def _compared(a: str, b: str, comparison: Comparison) -> Section:
+    agreement = comparison.agreement
+    sides = ((a, comparison.a), (b, comparison.b))
+    bars = [
+        (name, side.rate.estimate, side.rate.low or 0.0, side.rate.high or 1.0)
+        for name, side in sides
+        if side.rate is not None and side.rate.estimate is not None
+    ]
+    rows = [["traces settled by both", f"{agreement.counts.n:,}"]]
+    rows += [["passed, then failed", f"{agreement.counts.only_a_passed:,}"]]
+    rows += [["failed, then passed", f"{agreement.counts.only_b_passed:,}"]]
+    if agreement.kappa is not None:
+        rows.append(["kappa", f"{agreement.kappa.value:.2f} ({agreement.kappa.low:.2f} to {agreement.kappa.high:.2f})"])
+    if agreement.mcnemar_p is not None:
+        rows.append(["p (McNemar, exact)", f"{agreement.mcnemar_p:.4f}"])
+    said = [paragraph(sentence) for sentence in in_words(comparison, a=a, b=b)]
+    plot = share_bars(bars, label=f"Pass rates of {a} and {b} on the same traces")
+    return Section(heading=f"{a} beside {b}", parts=(plot, table([("", False), ("", True)], rows), *said))
+
+
+def _not_judged(store: Store, query: RateQuery) -> Section:
+    # Of all environments and apps: the ledger's equation knows no slices.
+    lines = store.ledger.equation(query.start, query.end)
+    columns = [("judge", False), ("traces", True), ("judged", True), ("why not", False)]
+    rows = [
+        [
+            line.judge_name,
+            f"{line.traces:,}",
+            f"{line.passed + line.failed + line.invalid:,}",
+            ", ".join(
+                f"{count:,} {decision.value.replace('_', ' ')}" for decision, count in line.decisions.items() if count
+            ),
+        ]
+        for line in lines
+    ]
+    return Section(heading="Every trace accounted for", parts=(table(columns, rows),) if rows else ())
+
+
+def _alerts(store: Store, query: RateQuery) -> Section:
+    events = [
+        event
+        for event in store.alert_events.all(since=query.start)
+        if event.at < query.end and query.environment in (None, event.series.environment)
+    ]
+    rows = [
+        [f"{event.at:%Y-%m-%d %H:%M}", event.kind.replace("_", " "), event.summary] for event in events[:_MOST_ROWS]
+    ]
+    if not rows:
+        return Section(heading="Alerts", parts=(paragraph("None."),))
+    return Section(heading="Alerts", parts=(table([("when", False), ("", False), ("what", False)], rows),))
+
+
+def _run(run: RunManifest) -> Section:
+    manifest = run.manifest
+    totals = manifest.get("totals") or {}
+    rows = [
+        ["run", run.run_id],
+        ["kind", run.kind],
+        ["begun", str(manifest.get("begun_at", run.started_at.isoformat()))],
+    ]
+    rows.append(["finished", "not yet" if run.finished_at is None else run.finished_at.isoformat()])
+    rows += [["judge", str(judge.get("judge_id"))] for judge in manifest.get("judges", ())]
+    rows.append(["selection", str(manifest.get("selection_hash", ""))])
+    rows.append(["release", str(manifest.get("release", ""))])
+    rows += [[name, str(value)] for name, value in totals.items()]
+    return Section(heading="The run", parts=(table([("", False), ("", False)], rows),))
+
+
+def _worst(store: Store, asked: ReportQuery, judge: str) -> Section:
+    query = asked.query
+    chosen = ScoreFilter(
+        start=query.start, end=query.end, environment=query.environment, app=query.app, version=query.version,
+        category=query.category, judge=judge, run_id=query.run_id, outcome="failed",
+    )  # fmt: skip
+    found = store.scores.worst(chosen, limit=asked.worst) if asked.worst else []
+    if not found:
+        return Section(heading="", parts=())
+    heading = f"Worst answers by {judge}"
+    if not asked.texts:
+        rows = [[f"{one.event_time:%Y-%m-%d %H:%M}", one.trace_id, f"{one.score:.2f}"] for one in found]
+        return Section(heading=heading, parts=(table([("when", False), ("trace", False), ("score", True)], rows),))
+    traces = store.traces.of([one.key for one in found])
+    parts = []
+    for one in found:
+        stored = traces.get(one.key)
+        said = [paragraph(f"{one.event_time:%Y-%m-%d %H:%M}, {one.trace_id}, score {one.score:.2f}")]
+        if stored is not None and not stored.texts_expired:
+            said += [quoted("Question", stored.trace.query), quoted("Answer", stored.trace.response or "")]
+        if one.feedback:
+            said.append(quoted("The judge", one.feedback, limit=600))
+        parts.append(f"<article>{''.join(said)}</article>")
+    return Section(heading=heading, parts=tuple(parts))
+
+
+def _day(at: datetime) -> str:
+    return f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M}"
+
+
+def step_for(start: datetime, end: datetime) -> int:
+    """A step, in seconds, that gives a plot some dozens of points."""
+    for step in (3600, 6 * 3600, 86_400, 7 * 86_400):
+        if (end - start) / timedelta(seconds=step) <= 60:
+            return step
+    return 30 * 86_400
+
+
+def whole_steps(start: datetime, end: datetime, step_s: int) -> tuple[datetime, datetime]:
+    """The window widened to whole steps since 1970."""
+    first = int(start.timestamp()) // step_s * step_s
+    last = -(-int(end.timestamp()) // step_s) * step_s
+    return datetime.fromtimestamp(first, timezone.utc), datetime.fromtimestamp(max(last, first + step_s), timezone.utc)

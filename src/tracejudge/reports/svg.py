@@ -1,0 +1,138 @@
+"""Plots as SVG text, drawn by ourselves: nothing to load, nothing to run, sharp on paper.
+
+Every number and text that comes in is put through `clean` or formatted as a number: what stands in a trace cannot leave
+its place.
+"""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Final
+
+_WIDTH: Final = 760
+_HEIGHT: Final = 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 34
+_TICKS: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A share with its interval at an instant; without data where `value` is None."""
+
+    at: datetime
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+def clean(text: str, *, limit: int = 2000) -> str:
+    """Text from anywhere, safe inside HTML and SVG: escaped, without control and bidirectional characters, cut."""
+    kept = "".join(
+        char if char == "\n" or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn") else "\ufffd"
+        for char in text[: limit + 1]
+    )
+    return html.escape(kept if len(kept) <= limit else kept[: limit - 1] + "…", quote=True)
+
+
+def share_over_time(points: Sequence[Point], *, label: str) -> str:
+    """A line of shares over time with the band of their intervals, gaps where there is no data."""
+    known = [point for point in points if point.value is not None]
+    if not known:
+        return '<p class="none">No data in this period.</p>'
+    floor = min(point.low if point.low is not None else point.value or 0.0 for point in known)
+    bottom = max(0.0, int(floor * 20) / 20)  # whole 5 %, so that small changes can be seen
+    first, last = points[0].at.timestamp(), points[-1].at.timestamp()
+    span = max(last - first, 1.0)
+
+    def x(at: datetime) -> float:
+        return _LEFT + (at.timestamp() - first) / span * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(value: float) -> float:
+        return _TOP + (1.0 - value) / max(1.0 - bottom, 1e-9) * (_HEIGHT - _TOP - _BOTTOM)
+
+    parts = [_grid(bottom, y), _times(points, x)]
+    for stretch in _stretches(points):
+        if len(stretch) == 1:
+            (one,) = stretch
+            if one.low is not None and one.high is not None:
+                parts.append(_line([(x(one.at), y(one.low)), (x(one.at), y(one.high))], "whisker"))
+        else:
+            over = [(x(p.at), y(p.high if p.high is not None else p.value or 0.0)) for p in stretch]
+            under = [(x(p.at), y(p.low if p.low is not None else p.value or 0.0)) for p in stretch]
+            parts.append(f'<polygon class="band" points="{_points([*over, *reversed(under)])}"/>')
+            parts.append(_line([(x(p.at), y(p.value or 0.0)) for p in stretch], "line"))
+        parts += [f'<circle class="dot" cx="{x(p.at):.1f}" cy="{y(p.value or 0.0):.1f}" r="2.4"/>' for p in stretch]
+    return _svg(parts, label=label)
+
+
+def share_bars(rows: Sequence[tuple[str, float, float, float]], *, label: str) -> str:
+    """One bar a row of (name, share, low, high), with the interval as a whisker."""
+    if not rows:
+        return '<p class="none">No data in this period.</p>'
+    name_width, row_height = 220, 22
+    width = _WIDTH - name_width - 70
+    parts = []
+    for number, (name, value, low, high) in enumerate(rows):
+        top = 4 + number * row_height
+        middle = top + row_height / 2 - 2
+        parts.append(
+            f'<text x="{name_width - 8}" y="{middle + 4:.1f}" text-anchor="end">{clean(name, limit=34)}</text>'
+            f'<rect class="bar" x="{name_width}" y="{top}" width="{value * width:.1f}" height="{row_height - 6}"/>'
+        )
+        ends = [(name_width + low * width, middle), (name_width + high * width, middle)]
+        parts.append(_line(ends, "whisker"))
+        parts.append(f'<text x="{name_width + width + 8}" y="{middle + 4:.1f}">{100 * value:.1f} %</text>')
+    return _svg(parts, label=label, height=8 + row_height * len(rows))
+
+
+def _stretches(points: Sequence[Point]) -> list[list[Point]]:
+    found: list[list[Point]] = [[]]
+    for point in points:
+        if point.value is None:
+            found.append([])
+        else:
+            found[-1].append(point)
+    return [stretch for stretch in found if stretch]
+
+
+def _grid(bottom: float, y: Callable[[float], float]) -> str:
+    lines = []
+    for step in range(5):
+        value = bottom + (1.0 - bottom) * step / 4
+        at = y(value)
+        lines.append(
+            f'<line class="grid" x1="{_LEFT}" y1="{at:.1f}" x2="{_WIDTH - _RIGHT}" y2="{at:.1f}"/>'
+            f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{100 * value:.3g} %</text>'
+        )
+    return "".join(lines)
+
+
+def _times(points: Sequence[Point], x: Callable[[datetime], float]) -> str:
+    step = max(1, -(-len(points) // _TICKS))
+    days = points[-1].at.timestamp() - points[0].at.timestamp() >= 2 * 86_400
+    form = "%Y-%m-%d" if days else "%d %H:%M"
+    return "".join(
+        f'<text x="{x(point.at):.1f}" y="{_HEIGHT - 12}" text-anchor="middle">'
+        f"{point.at.astimezone(timezone.utc).strftime(form)}</text>"
+        for point in points[::step]
+    )
+
+
+def _line(points: Sequence[tuple[float, float]], kind: str) -> str:
+    return f'<polyline class="{kind}" points="{_points(points)}"/>'
+
+
+def _points(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _svg(parts: Sequence[str], *, label: str, height: int = _HEIGHT) -> str:
+    said = clean(label, limit=200)
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{said}"><title>{said}</title>'
+        f"{''.join(parts)}</svg>"
+    )

@@ -1,0 +1,131 @@
+"""`tracejudge report`: whole in one file, harmless whatever the traces say, the same in a real browser."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.support.browser import Browser, find_browser
+from tests.support.workplace import Workplace
+from tracejudge.scores import JudgeId
+from tracejudge.store import Store, StoredTrace
+from tracejudge.testing import make_score, make_trace
+from tracejudge.testing.builders import START
+from tracejudge_consumer.cli import EXIT_FAILED
+
+pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
+
+HOSTILE = (
+    "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    "</td></table><svg onload=\"document.title='owned'\"><style>*{display:none}</style>"
+    "\u202egnp.exe <a href=\"javascript:alert(1)\">x</a> '\"> <meta http-equiv=refresh content='0;url=http://evil.test'>"
+)
+WINDOW = ("--since", "2026-01-01T00:00:00Z", "--until", "2026-01-08T00:00:00Z")
+
+
+@pytest.fixture
+def at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], store_url: str, store: Store
+) -> Workplace:
+    monkeypatch.chdir(tmp_path)
+    settings = f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n'
+    (tmp_path / "tracejudge.toml").write_text(settings, encoding="utf-8")
+    traces, scores = [], []
+    for n in range(300):
+        when = START + timedelta(minutes=20 * n)
+        version = HOSTILE[:100] if n % 2 else "v1"
+        traces.append(
+            make_trace(n, event_time=when, query=HOSTILE, response=HOSTILE, version=version, category=HOSTILE[:80])
+        )
+        for run_id, passed in (("live", n % 10 != 0), ("try-1", n % 5 != 0)):
+            scores.append(
+                make_score(
+                    n, event_time=when, judged_at=when + timedelta(minutes=1), passed=passed, run_id=run_id,
+                    version=version, category=HOSTILE[:80], feedback=HOSTILE, flags=("heuristic",),
+                    judge_id=JudgeId("lexical@000000000000" if run_id == "live" else "lexical@111111111111"),
+                )
+            )  # fmt: skip
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=trace.event_time) for trace in traces])
+    store.scores.insert(scores)
+    return Workplace(tmp_path, capsys, settings)
+
+
+class Tags(HTMLParser):
+    """Every element of a page with its attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def tags(text: str) -> Tags:
+    parser = Tags()
+    parser.feed(text)
+    return parser
+
+
+def test_a_report_holds_nothing_that_runs_or_loads_whatever_the_traces_say(at: Workplace) -> None:
+    at("report", *WINDOW, "--texts", "--title", HOSTILE, "--html", "r.html")
+    text = (at.folder / "r.html").read_text(encoding="utf-8")
+    found = tags(text).found
+    names = {tag for tag, _ in found}
+    assert not names & {"script", "img", "iframe", "object", "embed", "link", "a", "form", "base"}
+    assert sum(tag == "style" for tag, _ in found) == 1
+    assert sum(tag == "meta" and "http-equiv" in attributes for tag, attributes in found) == 1
+    assert not [attributes for _, attributes in found if any(name.startswith("on") for name in attributes)]
+    assert not [1 for _, attributes in found for name in attributes if name in ("src", "href", "srcset", "style")]
+    assert "default-src 'none'" in text
+    assert "\u202e" not in text
+    assert "url(" not in text
+    assert "&lt;script&gt;" in text  # said, and harmless
+
+
+def test_texts_are_left_out_unless_asked_for(at: Workplace) -> None:
+    at("report", *WINDOW, "--html", "r.html")
+    text = (at.folder / "r.html").read_text(encoding="utf-8")
+    assert "evil.test" not in text
+    assert "t-000000" in text
+    assert "lexical (heuristic)" in text
+
+
+def test_the_figures_are_those_of_rates(at: Workplace) -> None:
+    told = at.json("report", *WINDOW, "--html", "r.html")
+    rates = at.json("rates", *WINDOW, "--step", "all")
+    assert told["lines"][0]["rate"] == rates["lines"][0]["rate"]
+    text = (at.folder / "r.html").read_text(encoding="utf-8")
+    assert f"{100 * rates['lines'][0]['rate']['estimate']:.1f} %" in text
+    assert len(re.findall(r'class="dot"', text)) >= 2
+    assert "300" in at("report", *WINDOW)
+
+
+def test_a_run_beside_another(at: Workplace) -> None:
+    at("report", "--run", "try-1", "--against", "live:lexical", "--html", "r.html")
+    text = (at.folder / "r.html").read_text(encoding="utf-8")
+    assert "live:lexical beside try-1:lexical" in text
+    assert "passes fewer of these answers than live:lexical" in text
+    assert "no scores" in at("report", "--run", "nothing", expect=EXIT_FAILED)
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium on this machine: apt-get install chromium")
+def test_a_real_browser_shows_it_and_nothing_of_it_ran(at: Workplace) -> None:
+    at("report", *WINDOW, "--texts", "--html", "r.html")
+    page = at.folder / "r.html"
+    path = find_browser()
+    assert path is not None
+    browser = Browser(path, at.folder / "profile")
+    dom, log = browser.dom(page)
+    (title,) = re.findall(r"<title>(.*?)</title>", dom)[:1]
+    assert title == "Quality of answers, run live"  # what a text wanted it to be is "owned"
+    names = {tag for tag, _ in tags(dom).found}
+    assert not names & {"script", "img", "iframe", "a"}
+    assert {"svg", "polyline", "table", "article"} <= names
+    assert "Refused to" not in log  # nothing even tried
+    browser.paper(page, at.folder / "r.pdf")
+    assert (at.folder / "r.pdf").read_bytes().startswith(b"%PDF")
