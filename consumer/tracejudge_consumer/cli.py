@@ -69,6 +69,7 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "compare": ("Change", "Compare two judges or runs on the same traces."),
     "judge": ("Change", "Judge one stored answer by hand."),
     "label": ("Change", "Say whether an answer is good, or walk a list."),
+    "dataset": ("Data", "Versioned datasets out of stored traffic."),
     "export": ("Data", "Stored traces or scores into JSONL or Parquet."),
     "forget": ("Data", "Delete a trace or a person, and keep them out."),
 }

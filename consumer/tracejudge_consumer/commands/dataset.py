@@ -1,0 +1,170 @@
+"""`tracejudge dataset`: versioned datasets out of stored traffic."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from importlib.metadata import version as release_of
+from pathlib import Path
+
+import click
+
+from tracejudge.datasets.build import STRATA, BuildPolicy, build
+from tracejudge.datasets.labelled_rag import labelled_rag
+from tracejudge.datasets.versions import diff, read_dataset, write_version
+from tracejudge.errors import CheckFailed, NotFound
+from tracejudge.scores import Label, TraceKey
+from tracejudge.store import Store, TraceFilter
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, ident, one_line, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import connect_store
+from tracejudge_sdk.digests import Digester
+from tracejudge_sdk.trace import Trace
+
+KEY_ENV = "TRACEJUDGE_DATASET_KEY"
+
+
+@click.group(
+    name="dataset",
+    epilog="""\b
+Examples:
+  tracejudge dataset build questions/ --app shop --share 0.02 --stratify category
+  tracejudge dataset diff questions/v0001.jsonl questions/v0002.jsonl
+  tracejudge dataset llama-index questions/v0002.jsonl --out rag_dataset.json
+  tracejudge score questions/v0002.jsonl --engine my_app.rag:engine --judge faithfulness --max-usd 2""",
+)
+def command() -> None:
+    """Datasets out of stored traffic: build a version, tell two apart, hand one to LlamaIndex."""
+
+
+@command.command(
+    name="build",
+    epilog="""\b
+Examples:
+  tracejudge dataset build questions/ --app shop
+  tracejudge dataset build questions/ --share 0.05 --at-most 500 --stratify category --stratify tags.tier
+  tracejudge dataset build everything/ --since 7d --share 1 --near 1
+
+Of every day and stratum a share is taken, at least one; every labelled trace is. Of traces with the same question one
+stays, and of those that differ by a few letters (--near). E-mail addresses, phone and card numbers, keys and the ids of
+users and sessions are removed: what has no form, such as a person's name, is not. Built again over the same traffic it
+gives the same version. What `tracejudge forget` deletes later stays in files: build anew, and drop the old ones.""",
+)
+@click.argument("folder", type=click.Path(file_okay=False))
+@config_option
+@json_option
+@click.option("--since", type=Moment(), default="90d", show_default=True, help="Traffic from then on.")
+@click.option("--until", type=Moment(), default=None, help="Traffic up to then.  [default: now]")
+@click.option("--environment", default="production", show_default=True, help="Only this environment.")
+@click.option("--app", default=None, help="Only this app.")
+@click.option("--version", "app_version", default=None, help="Only this release of the app.")
+@click.option("--share", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True, help="A day's.")
+@click.option("--at-most", type=click.IntRange(1), default=2000, show_default=True, help="Rows, labelled ones beside.")
+@click.option("--stratify", multiple=True, default=("category",), show_default=True, help="A field. May be repeated.")
+@click.option("--near", type=click.FloatRange(0.5, 1), default=0.8, show_default=True, help="Similarity; 1: keep all.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed chooses other traces.")
+@click.option("--keep-personal-data", is_flag=True, help="Leave texts and ids as they are.")
+def build_command(
+    folder: str,
+    config: str,
+    as_json: bool,
+    since: datetime,
+    until: datetime | None,
+    environment: str,
+    app: str | None,
+    app_version: str | None,
+    share: float,
+    at_most: int,
+    stratify: tuple[str, ...],
+    near: float,
+    seed: int,
+    keep_personal_data: bool,
+) -> None:
+    """Write the next version of a dataset into FOLDER."""
+    if unknown := [name for name in stratify if name not in STRATA and not name.startswith("tags.")]:
+        known = ", ".join((*STRATA, "tags.NAME"))
+        raise click.BadParameter(f"{', '.join(unknown)} is none of {known}", param_hint="--stratify")
+    policy = BuildPolicy(
+        share=share, at_most=at_most, stratify=stratify, near=near, seed=seed, personal=keep_personal_data
+    )
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        where = TraceFilter(
+            start=since, end=until or store.now(), environment=environment, app=app, version=app_version
+        )
+        labels: dict[TraceKey, list[Label]] = defaultdict(list)
+        for label in store.labels.all():
+            labels[TraceKey(label.environment, label.app, label.trace_id)].append(label)
+        found = build(lambda: _traffic(store, where), policy, labels=labels, digester=Digester(os.environ.get(KEY_ENV)))
+    if not found.rows:
+        raise NotFound("no stored trace with its texts in this selection; try a longer --since, or another --app")
+    facts = {
+        "built_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "release": release_of("tracejudge"),
+        "since": since.isoformat(),
+        "until": where.end.isoformat() if where.end is not None else None,
+        "environment": environment,
+        "app": app,
+        "app_version": app_version,
+        "policy": {name: getattr(policy, name) for name in BuildPolicy.__slots__},
+        "traffic": found.traffic,
+        "share": found.share,
+        "labelled": found.labelled,
+    }
+    written = write_version(Path(folder), found.rows, facts)
+    if as_json:
+        told = {name: getattr(found, name) for name in found.__slots__ if name != "rows"}
+        click.echo(to_json({**told, "rows": len(found.rows), "path": str(written.path), "new": written.new}))
+        return
+    out = console()
+    out.print(f"{found.traffic} traces, {found.chosen} chosen ({100 * found.share:.3g} % of each day and stratum)")
+    out.print(f"  {found.exact_duplicates} asked the same, {found.near_duplicates} nearly the same")
+    out.print(f"  {len(found.rows)} rows, {found.labelled} with labels")
+    out.print(f"{written.path}" if written.new else f"{written.path} holds exactly this already")
+    if written.new and written.version > 1:
+        before = written.path.with_name(f"v{written.version - 1:04d}.jsonl")
+        out.print(f"next: tracejudge dataset diff {before} {written.path}")
+
+
+def _traffic(store: Store, where: TraceFilter) -> Iterator[Trace]:
+    for page in store.traces.stream(where):
+        for stored in page:
+            if not stored.texts_expired and stored.trace.query.strip() and stored.trace.status != "incomplete":
+                yield stored.trace
+
+
+@command.command(name="diff")
+@click.argument("before", type=click.Path(exists=True, dir_okay=False))
+@click.argument("after", type=click.Path(exists=True, dir_okay=False))
+@json_option
+def diff_command(before: str, after: str, as_json: bool) -> None:
+    """What is different between two versions of a dataset."""
+    found = diff(Path(before), Path(after))
+    if as_json:
+        click.echo(to_json(found))
+        return
+    out = console()
+    out.print(f"{found.before} questions before, {found.after} after")
+    lines = {**read_dataset(Path(before)), **read_dataset(Path(after))}
+    for name in ("added", "removed", "relabelled", "changed"):
+        cases = getattr(found, name)
+        out.print(f"{len(cases)} {name}")
+        for case in cases[:10]:
+            out.print(f"  {ident(case)}  {one_line(lines[case].trace.query, limit=90)}")
+        if len(cases) > 10:
+            out.print(f"  ... and {len(cases) - 10} more")
+
+
+@command.command(name="llama-index")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--out", "target", type=click.Path(dir_okay=False), required=True, help="The JSON file to write.")
+def llama_index_command(file: str, target: str) -> None:
+    """Write a dataset as LlamaIndex's LabelledRagDataset, for its `from_json`."""
+    if Path(target).exists() and Path(target).samefile(file):
+        raise CheckFailed(f"{target}: is the dataset itself; name another file with --out")
+    value = labelled_rag(read_dataset(Path(file)).values())
+    Path(target).write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    click.echo(f"{target}: {len(value['examples'])} examples")
