@@ -9,7 +9,7 @@ from tests.support.chaos.table import table, too_few
 from tests.support.kafka_broker import KafkaBroker
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
 
 SEED = 20_260_101
 
@@ -22,7 +22,7 @@ def own_broker(kafka_broker: KafkaBroker) -> KafkaBroker:
 
 
 def test_nothing_is_lost_and_nothing_counted_twice_whatever_breaks(own_broker: KafkaBroker) -> None:
-    outcome = run(Plan(seed=SEED, traces=800, each=1), own_broker, say=print)
+    outcome = run(Plan(seed=SEED, traces=700, each=1), own_broker, say=print)
     print(table(outcome, least=1))
     assert outcome.findings.faults == ()
     assert too_few(outcome, least=1) == []

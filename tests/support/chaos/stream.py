@@ -91,13 +91,14 @@ class Stream:
         return "silence" if drawn < 0.0155 and number < self.traces // 2 else ""
 
     def blocks(self, trouble: Literal["storm", "hang"]) -> frozenset[int]:
-        """The blocks of traces that are a storm or a hang: about one in sixty of each, and at least five."""
+        """The blocks of traces that are a storm or a hang: one in sixty of each; one in a short run, else five."""
         return self._troubled[trouble]
 
     @cached_property
     def _troubled(self) -> dict[str, frozenset[int]]:
         blocks = range(self.traces // BLOCK * 4 // 5)
-        each = min(len(blocks) // 4, max(5, len(blocks) // 60))
+        # A judge that hangs opens its circuit, and each opening is waited out: in a short run one of each is enough.
+        each = max(5, len(blocks) // 60) if self.traces >= 2_000 else 1
         drawn = random.Random(f"blocks/{self.seed}").sample(blocks, 2 * each)
         return {"storm": frozenset(drawn[:each]), "hang": frozenset(drawn[each:])}
 
