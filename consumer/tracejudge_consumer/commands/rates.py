@@ -43,7 +43,9 @@ Examples:
   tracejudge rates --by prompt_version --where tags.tenant=acme --facts
 
 The estimate weights each judged trace by 1 / its chance of being judged. The interval is Wilson's, on the
-effective sample size. Where `plain` differs from it, sampling kept some traffic more often than other.""",
+effective sample size. Where `plain` differs from it, sampling kept some traffic more often than other. With
+--exact the same answer to the same question is one observation an hour, and the estimate is put together from strata
+where their sizes are known: where all that the judge did not judge was left out by sampling alone.""",
 )
 @config_option
 @json_option
@@ -56,6 +58,7 @@ effective sample size. Where `plain` differs from it, sampling kept some traffic
 @click.option("--facts", "with_facts", is_flag=True, help="Also traffic, latency, cost and change per window.")
 @click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
 @click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
+@click.option("--exact", is_flag=True, help="From every row: copies count once an hour, strata by their sizes. Slower.")
 @click.option("--min-effective", default=20.0, show_default=True, help="Below it a line says: not enough data.")
 def command(
     config: str,
@@ -72,6 +75,7 @@ def command(
     with_facts: bool,
     judge: str | None,
     run_id: str,
+    exact: bool,
     min_effective: float,
 ) -> None:
     """Pass rates with intervals, per window and slice."""
@@ -101,7 +105,7 @@ def command(
         also=_conditions(also),
     )
     with connect_store(load_settings(config)) as store:
-        lines = read_rates(store, query)
+        lines = read_rates(store, query, exact=exact)
         cut_off = Counter[str]()
         for one in store.ledger.cut_off(query):
             cut_off[one.judge_name] += one.traces
@@ -124,6 +128,8 @@ def command(
         for shown in facts_tables(lines, served, effort, group_by=group_by):
             out.print()
             out.print(shown)
+    if any(line.stratified for line in lines):
+        out.print("stratified: the sizes of all strata are known in windows of " + ", ".join(_stratified(lines)))
     for name, traces in cut_off.items():
         out.print(
             f"coverage low: {ident(name)} left {traces} traces unjudged for its budget. What a budget cuts off is not "
@@ -176,6 +182,10 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
         cells += ["0", "–", "0"] if rate is None else [str(rate.judged), f"{rate.n_eff:.0f}", str(rate.invalid)]
         rows.append(cells)
     return table("Pass rates", columns, rows)
+
+
+def _stratified(lines: list[RateLine]) -> list[str]:
+    return sorted({ident(line.judge_name) for line in lines if line.stratified})
 
 
 def differs(line: RateLine) -> bool:

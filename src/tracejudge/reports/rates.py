@@ -26,20 +26,26 @@ class RateLine:
     rate: PassRate | None
     trend: Estimate | None = None
     """How much higher the rate is than in the window before, with its interval; None when either has no rate."""
+    stratified: bool = False
+    """True when the rate is put together from strata of known size, and not by weights alone."""
     over_budget: int = 0
     """Traces that a hard cap kept from the judge. They are no random choice: where there are any, coverage is low, and
     the rate claims nothing about them."""
 
 
-def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95) -> list[RateLine]:
+def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95, exact: bool = False) -> list[RateLine]:
     """One line for every (judge, slice) and every window of the query, in order of judge, slice and time.
 
     Windows in which a judge that has scores elsewhere in the query judged nothing are there with `rate` None: no data
     is not zero. Scores of different JudgeIds never share a line.
+
+    `exact` reads every row of the window, scores and ledger, instead of sums by the minute: equal content within an
+    hour is one observation, and the rate is stratified where the size of every stratum is known (all that the judge
+    did not judge was left out by the hash alone, and one JudgeId judged all of the window).
     """
     series: dict[tuple[str, JudgeId, tuple[tuple[str, str], ...]], bool] = {}
     counts: dict[tuple[str, JudgeId, tuple[tuple[str, str], ...], datetime], dict[str, Bucket]] = {}
-    for row in store.scores.buckets(query):
+    for row in store.scores.buckets(query, one_per_content=exact):
         key = (row.judge_name, row.judge_id, tuple(sorted(row.group.items())))
         series[key] = row.heuristic
         strata = counts.setdefault((*key, row.start), {})
@@ -47,6 +53,10 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95) -> l
     cut: Counter[tuple[str, tuple[tuple[str, str], ...], datetime]] = Counter()
     for one in store.ledger.cut_off(query):
         cut[one.judge_name, tuple(sorted(one.group.items())), one.start] += one.traces
+    sizes = _known_sizes(store, query) if exact else {}
+    judge_ids: Counter[tuple[str, tuple[tuple[str, str], ...], datetime]] = Counter(
+        (name, group, start) for name, _, group, start in counts
+    )
     whole = Window(query.start, query.end)
     windows = [whole] if query.step_s is None else list(tiles(whole.start, whole.end, step_s=query.step_s))
     lines = []
@@ -54,7 +64,9 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95) -> l
         before: PassRate | None = None
         for window in windows:
             strata = counts.get((judge_name, judge_id, group, window.start), {})
-            rate = pass_rate(strata, confidence=confidence)
+            place = (judge_name, group, window.start)
+            known = sizes.get(place) if judge_ids[place] == 1 else None
+            rate = pass_rate(strata, confidence=confidence, traces_by_stratum=known)
             lines.append(
                 RateLine(
                     window=window,
@@ -63,12 +75,27 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95) -> l
                     group=dict(group),
                     heuristic=heuristic,
                     rate=rate,
+                    stratified=known is not None and len(known) > 1 and known.keys() == strata.keys(),
                     trend=difference(rate, before, confidence=confidence),
                     over_budget=cut[judge_name, _known_of_unjudged(group), window.start],
                 )
             )
             before = rate
     return lines
+
+
+def _known_sizes(
+    store: Store, query: RateQuery
+) -> dict[tuple[str, tuple[tuple[str, str], ...], datetime], dict[str, float]]:
+    """The sizes of strata by judge, slice and window, where all of them are known."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...], datetime], dict[str, float]] = {}
+    unknown = set()
+    for one in store.scores.strata_sizes(query) or ():
+        place = (one.judge_name, tuple(sorted(one.group.items())), one.start)
+        found.setdefault(place, {})[one.stratum] = float(one.traces)
+        if one.others:
+            unknown.add(place)
+    return {place: sizes for place, sizes in found.items() if place not in unknown}
 
 
 def _known_of_unjudged(group: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

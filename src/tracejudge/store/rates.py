@@ -73,8 +73,14 @@ def pane_start(query: RateQuery, number: int) -> Any:
     return query.start + timedelta(seconds=number * (query.step_s or 0))
 
 
-def raw_buckets(connection: Connection, judges: Judges, query: RateQuery) -> list[BucketRow]:
-    """The query answered from the rows themselves."""
+def raw_buckets(
+    connection: Connection, judges: Judges, query: RateQuery, *, one_per_content: bool = False
+) -> list[BucketRow]:
+    """The query answered from the rows themselves.
+
+    `one_per_content`: equal content within an hour (UTC) of an app is one observation of the summed weight. Counts and
+    rates stay; the squares of weights, and with them the interval, are those of the observations.
+    """
     if query.end <= query.start:
         return []
     where = window(query).equal("run_id", query.run_id)
@@ -91,8 +97,24 @@ def raw_buckets(connection: Connection, judges: Judges, query: RateQuery) -> lis
         where.parameters["several"] = sorted(names)
     source, columns = with_trace_fields(query, where, source)
     grouped = "".join(f", {columns.get(name, name)}" for name in query.group_by)
+    at = pane(query, "toUnixTimestamp64Milli(event_time)")
+    if one_per_content:
+        inner = ", ".join(f"{columns.get(name, name)} AS slice_{number}" for number, name in enumerate(query.group_by))
+        outer = "".join(f", slice_{number}" for number in range(len(query.group_by)))
+        n, passed, invalid, w, _, wx, _, ws = SUMS
+        rows = connection.query(
+            "SELECT pane, judge_name, judge_id, stratum, max(h), sum(n), sum(passed_n), sum(invalid_n), sum(w), "
+            f"sum(w * w), sum(wx), sum(w * wx), sum(ws){outer} FROM (SELECT {at} AS pane, judge_name, judge_id, "
+            f"stratum, max(has(flags, 'heuristic')) AS h, {n} AS n, {passed} AS passed_n, {invalid} AS invalid_n, "
+            f"{w} AS w, {wx} AS wx, {ws} AS ws{', ' * bool(inner)}{inner} FROM {source} GROUP BY pane, judge_name, "
+            f"judge_id, stratum, environment, app, toStartOfHour(event_time), content_hash, "
+            f"if(content_hash = '', trace_id, ''){outer}) "
+            f"GROUP BY pane, judge_name, judge_id, stratum{outer} ORDER BY pane, judge_name, judge_id, stratum{outer}",
+            where.parameters,
+        )
+        return [bucket_row(query, row) for row in rows]
     rows = connection.query(
-        f"SELECT {pane(query, 'toUnixTimestamp64Milli(event_time)')} AS pane, judge_name, judge_id, stratum, "
+        f"SELECT {at} AS pane, judge_name, judge_id, stratum, "
         f"max(has(flags, 'heuristic')), {', '.join(SUMS)}{grouped} FROM {source} "
         f"GROUP BY pane, judge_name, judge_id, stratum{grouped} ORDER BY pane, judge_name, judge_id, stratum{grouped}",
         where.parameters,

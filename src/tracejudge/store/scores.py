@@ -19,6 +19,7 @@ from tracejudge.store.rates import raw_buckets
 from tracejudge.store.reported import ReportedModel, reported_models
 from tracejudge.store.rows import BucketRow, Cursor, Inserted, Known, Pair, RateQuery, ScoreFilter, TraceFilter
 from tracejudge.store.score_rows import MAX_REVISION, behind, row_version, score_conditions, sound
+from tracejudge.store.strata_sizes import StratumSize, strata_sizes
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_index import KEYS_IN, key_parameters
 from tracejudge.store.values import (
@@ -139,16 +140,23 @@ class Scores(Table[Score]):
         )
         return Cursor(from_microseconds(rows[0][0]), rows[0][1]) if rows else None
 
-    def buckets(self, query: RateQuery) -> list[BucketRow]:
+    def buckets(self, query: RateQuery, *, one_per_content: bool = False) -> list[BucketRow]:
         """Weighted counts per pane, judge, slice and stratum: what rates and their intervals are made of.
 
         From `minutes` where the window is long and made of whole minutes, else from the rows themselves; both give the
-        same numbers. Panes without a score have no row.
+        same numbers. Panes without a score have no row. `one_per_content`: from the rows, with equal content within an
+        hour as one observation.
         """
+        if one_per_content:
+            return raw_buckets(self._connection, self._judges, query, one_per_content=True)
         if (split := self._minutes.serves(query)) is not None:
             older = self._minutes.buckets(replace(query, end=split))
             return older + raw_buckets(self._connection, self._judges, replace(query, start=split))
         return raw_buckets(self._connection, self._judges, query)
+
+    def strata_sizes(self, query: RateQuery) -> list[StratumSize] | None:
+        """How many traces each stratum has for each judge; None where that cannot be known."""
+        return strata_sizes(self._connection, query)
 
     def of_trace(self, trace_id: str, *, environment: str | None = None, app: str | None = None) -> list[Score]:
         """Every verdict on a trace, of all judges and runs, the latest first."""
