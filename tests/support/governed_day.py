@@ -54,8 +54,8 @@ class Day:
         return hours
 
     def rates(self, at: datetime) -> GovernedRates:
-        epoch = EpochBook(self.epochs[-200:]).at(at)
-        return GovernedRates() if epoch is None else epoch.rates["g"]
+        found = next((epoch for epoch in reversed(self.epochs) if epoch.starts_at <= at), None)
+        return GovernedRates() if found is None else found.rates["g"]
 
     def _split(self, count: int) -> dict[Cell, float]:
         found = {cell: 0.0 for cell, _ in self.cells}
@@ -77,15 +77,16 @@ class Day:
             return
         frontier = max(seen) + timedelta(seconds=59.9)
         starts_at = START + (minute + 2) * _MINUTE
-        today, oldest = starts_at.replace(hour=0, minute=0), min(seen)
-        before = [kept for n, kept in enumerate(self.kept) if today <= START + n * _MINUTE < oldest]
-        spent = float(sum(sum(kept.values()) for kept in before)) if self.governor.period == "day" else 0.0
+        spent = 0.0
+        if self.governor.period == "day":
+            today, oldest = (int((at - START) / _MINUTE) for at in (starts_at.replace(hour=0, minute=0), min(seen)))
+            spent = float(sum(sum(kept.values()) for kept in self.kept[today:oldest]))
         observed = Observed(minutes=seen, frontier=frontier, cost_usd=self.cost_usd, spent_today=spent)
         found = decide(
             self.governor,
             observed,
             starts_at=starts_at,
-            epochs=EpochBook(self.epochs[-1500:]),
+            epochs=EpochBook(self.epochs[-150:]),
             floors_per_h=self.floors_per_h,
         )
         if found is not None and not alike(found, self.epochs[-1].rates["g"] if self.epochs else None):

@@ -43,6 +43,7 @@ class Explained:
     epoch_starts_at: datetime | None
     stored_probability: float | None
     stored_outcome: str | None
+    texts_expired: bool
 
     @property
     def agrees(self) -> bool:
@@ -100,7 +101,9 @@ def explain(trace_id: str, config: str, as_json: bool, environment: str | None, 
             out.print("  served before the first epoch: the policy as written")
         if one.stored_outcome is not None:
             out.print(f"  stored: {one.stored_outcome}, chance {one.stored_probability:.6g}")
-        if not one.agrees:
+        if one.texts_expired:
+            out.print("  its texts are past their retention: conditions on question or answer are not seen any more")
+        elif not one.agrees:
             out.print("  the stored chance is another one: the policy was changed since, and the stored one counts")
 
 
@@ -142,6 +145,7 @@ def explained(
                 epoch_starts_at=None if epoch is None else epoch.starts_at,
                 stored_probability=None if row is None else row.inclusion_probability,
                 stored_outcome=outcome,
+                texts_expired=stored.texts_expired,
             )
         )
     return found
