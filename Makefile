@@ -51,7 +51,7 @@ unit: $(VENV)/installed-dev ## The quick tests: no service, no engine
 chaos: $(VENV)/installed-dev ## Break everything at least five times over 20 000 traces on a real broker (SEED=1)
 	$(BIN)/python -m tests.chaos.long_run --seed $(or $(SEED),1)
 
-BENCHES ?= sdk consumer judging store lexical attacks
+BENCHES ?= sdk consumer judging store sampling lexical attacks
 
 bench: $(VENV)/installed-dev ## Measure every room against its peers and goals (BENCHES="sdk store", ARGS=--quick; TRACEJUDGE_DATA)
 	@missed=0; for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m tests.bench.$$name $(ARGS) || missed=1; done; exit $$missed

@@ -82,7 +82,7 @@ class Governing:
         epochs = EpochBook(epoch_from_json(one.epoch, one.starts_at, one.rates) for one in read.epochs)
         before = epochs.at(starts_at)
         rates = {name: one for name, one in (before.rates if before else {}).items() if name in self._names()}
-        changed = before is None or rates.keys() != before.rates.keys()
+        changed = before is not None and rates.keys() != before.rates.keys()
         for governor in self._policy.governors:
             found = self._decide(governor, frontier, starts_at, epochs)
             if found is not None and not alike(found, rates.get(governor.name)):
@@ -134,9 +134,8 @@ class Governing:
         return decide(governor, observed, starts_at=starts_at, epochs=epochs, floors_per_h=floors)
 
     def _read_minutes(self, governor: Governor, memory: _Memory, frontier: datetime, starts_at: datetime) -> None:
-        running = starts_at.replace(minute=0, second=0, microsecond=0)
-        oldest = min(frontier - _HOUR, running).replace(second=0, microsecond=0)
-        since = oldest
+        # An hour back from the running one, and not from the frontier: what is older was counted when the hour began.
+        since = oldest = starts_at.replace(minute=0, second=0, microsecond=0) - _HOUR
         if memory.minutes:
             since = max(oldest, min(max(memory.minutes), frontier) - _READ_AGAIN)
         since = since.replace(second=0, microsecond=0)
@@ -153,8 +152,7 @@ class Governing:
         midnight = hour.replace(hour=0)
         counts = self._store.sampling_counts
         memory.by_hour = {at: float(n) for at, n in counts.by_hour(hour - _DAY, hour, app=governor.app).items()}
-        oldest = min(min(memory.minutes, default=hour), hour)
-        memory.spent_before = counts.judged(governor.judge, midnight, max(midnight, oldest), app=governor.app)
+        memory.spent_before = counts.judged(governor.judge, midnight, max(midnight, hour - _HOUR), app=governor.app)
         week = RateQuery(
             start=hour - timedelta(days=7), end=hour, environment=None, app=governor.app, judge=governor.judge
         )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.memory_store import MemoryStore
 from tests.support.records import append
@@ -13,9 +16,9 @@ from tests.support.running_pipeline import run_to_the_end
 from tests.support.scripted_panel import ScriptedPanel
 from tracejudge.sampling import LEAD_S, Epoch, EpochBook, GovernedRates, SamplingPolicy, epoch_from_json, epoch_number
 from tracejudge.sampling.governor import AIM
-from tracejudge.scores import Decision
+from tracejudge.scores import Decision, JudgeId, Usage
 from tracejudge.store import SamplingEpoch, ScoreFilter, Store, StoredTrace
-from tracejudge.testing import ManualClock, make_trace
+from tracejudge.testing import ManualClock, make_score, make_trace
 from tracejudge.testing.builders import START
 from tracejudge_consumer.governing import Governing
 from tracejudge_consumer.store_upkeep import StoreUpkeep
@@ -169,6 +172,41 @@ def test_the_counts_tell_strata_chances_and_what_became_of_the_traces(store: Sto
     )
     assert store.sampling_counts.frontier(START + timedelta(seconds=90)) == START + timedelta(seconds=90)
     assert store.sampling_counts.by_hour(START, START + timedelta(hours=1)) == {START: 101}
+
+
+def test_money_a_day_counts_what_was_judged_today_and_what_a_verdict_cost(store: Store) -> None:
+    """Six hundred verdicts at a cent are three times the day's money: hardly anything more is judged."""
+    now = store.now()
+    traces = [make_trace(n, event_time=now - timedelta(seconds=n)) for n in range(300)]
+    store.traces.insert(stored(traces, now))
+    scores = [
+        make_score(
+            n,
+            event_time=one.event_time,
+            judge_name="scripted",
+            judge_id=JudgeId("scripted@000000000000"),
+            usage=Usage(calls=1, cost_usd=0.01),
+        )
+        for n, one in enumerate(traces)
+    ]
+    dear = SamplingPolicy.model_validate(
+        {"governors": [{"name": "money", "judge": "scripted", "max_usd_per_day": 2.0}]}
+    )
+    assert Governing(store, dear).decide_next() is None, "no price is known: the rates stay as written"
+    store.scores.insert(scores)
+    # The price is that of whole hours before: verdicts of an hour ago.
+    earlier = [
+        replace(one, event_time=one.event_time - timedelta(hours=2), trace_id=f"e{one.trace_id}") for one in scores
+    ]
+    store.scores.insert(earlier)
+    epoch = Governing(store, dear).decide_next()
+    assert epoch is not None
+    budget = AIM * 2.0 / 0.01
+    spent = sum(one.event_time.date() == epoch.starts_at.date() for one in [*scores, *earlier])
+    if spent >= budget:  # at any time of the day but its first minutes
+        assert epoch.rates["money"].scale == pytest.approx(1e-4, rel=0.01)
+    else:
+        assert epoch.rates["money"].scale < budget / 3600.0
 
 
 YOUNG = SamplingPolicy.model_validate(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,3 +176,29 @@ def test_the_fingerprint_changes_with_every_word_and_survives_a_round_trip() -> 
     assert SamplingPolicy(rate=1.0).fingerprint() == SamplingPolicy().fingerprint()
     # Golden: stored decisions name the policy they were made by.
     assert SamplingPolicy(rate=0.1, judges={"a": 0.5}).fingerprint() == "cfa0e4ab38dc"
+
+
+def test_other_processes_decide_alike_whatever_their_hash_seed() -> None:
+    script = (
+        "import json, sys; from tests.unit.test_sampling import POLICY, SIGNALS; "
+        "from tracejudge.sampling import sample; from tracejudge.testing import make_trace; "
+        "print(json.dumps([[one.kept, one.inclusion_probability] for n in range(200) for one in "
+        "sample(make_trace(n, latency_ms=n * 10), SIGNALS, POLICY, ['lexical', 'faithfulness']).decisions.values()]))"
+    )
+    here = [
+        [one.kept, one.inclusion_probability]
+        for n in range(200)
+        for one in sample(
+            make_trace(n, latency_ms=n * 10), SIGNALS, POLICY, ["lexical", "faithfulness"]
+        ).decisions.values()
+    ]
+    for seed in ("0", "17"):
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        assert json.loads(done.stdout) == here

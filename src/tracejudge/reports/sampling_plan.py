@@ -23,7 +23,7 @@ from tracejudge.alerts import Rule
 from tracejudge.alerts.delay import breakdown_traces, expected_traces
 from tracejudge.alerts.rule import DriftRule, MaxDropRule, MinimumRule
 from tracejudge.sampling import GovernedRates, SamplingPolicy, sample
-from tracejudge.sampling.governor import AIM, Governor
+from tracejudge.sampling.governor import AIM, MARGIN, Governor
 from tracejudge.sampling.solve import Cell, solve
 from tracejudge.signals import Signals, compute_signals
 from tracejudge.store import StoredTrace
@@ -270,4 +270,4 @@ def _budget(governor: Governor, known: Known, *, share: float, days: float) -> f
         return AIM * governor.max_usd_per_day * days * share / known.usd if known.usd else None
     half = (governor.within_points or 0.0) / 100.0
     rate = min(max((known.rates or {}).get("", 0.5), 0.5), 0.98)
-    return 1.1 * 1.96**2 * rate * (1.0 - rate) / half**2 * days * share
+    return MARGIN * 1.96**2 * rate * (1.0 - rate) / half**2 * days * share
