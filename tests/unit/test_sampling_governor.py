@@ -65,6 +65,19 @@ def test_without_a_leader_the_last_rates_stay() -> None:
     assert max(hours[1:]) <= 200 * 1.3
 
 
+def test_an_hour_whose_budget_is_spent_does_not_blind_the_next() -> None:
+    """Before the first rates hold, 300 of a busy start are judged: more than the hour's aim."""
+    rng = random.Random(10)
+    day = Day(governor=HOUR, rng=rng)
+    hours = day.run([100] * 120)
+    kept = [sum(one.values()) for one in day.kept]
+    goal = AIM * 200
+    assert sum(kept[:3]) > goal
+    assert 1 <= sum(kept[5:60]) <= 0.1 * goal + 3.0 * math.sqrt(0.1 * goal)
+    assert sum(kept[60:75]) >= 0.1 * goal
+    assert hours[1] == pytest.approx(goal, abs=0.05 * goal + 3.0 * math.sqrt(200))
+
+
 def test_rates_move_smoothly() -> None:
     rng = random.Random(6)
     day = Day(governor=HOUR, rng=rng)

@@ -24,6 +24,9 @@ ENOUGH_TRACES: Final = 100
 LONGEST_LOOK: Final = timedelta(hours=1)
 SHORTEST_LOOK: Final = timedelta(minutes=2)
 
+LEAST_SHARE: Final = 0.05
+"""Of the mean pace of a budget, that is kept up when it is spent; a hard cap has 15 % left above the aim."""
+
 STALE: Final = timedelta(minutes=15)
 """Without a trace for so long nothing new is decided."""
 
@@ -85,6 +88,8 @@ def decide(
     left_h = _hours_left(observed, starts_at, begin + length)
     applicable = min(1.0, max(0.01, observed.applicable))
     budget = max(0.0, wanted - spent) / applicable / max(left_h, EPOCH_S / 3600.0)
+    # Spent, a twentieth of the usual goes on: the hour is not blind, and the next one need not start from nothing.
+    budget = max(budget, LEAST_SHARE * wanted / applicable / (length / timedelta(hours=1)))
     now = epochs.at(starts_at)
     rates = solve(per_h, budget, floors_per_h, volume_per_h=_volumes(observed, floors_per_h))
     return smoothed(rates, None if now is None else now.rates.get(governor.name))
