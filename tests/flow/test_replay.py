@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -14,11 +15,15 @@ import pytest
 
 from tests.support.judge_reply import JudgeRequest, Reply
 from tests.support.judge_server import JudgeServer
+from tests.support.panels import llm_spec, make_panel
 from tests.support.workplace import Workplace
+from tracejudge.judging import RunCaps
+from tracejudge.replay import OpenRun, Selection, StoreSource, open_run, replay
 from tracejudge.scores import LIVE_RUN
-from tracejudge.store import ScoreFilter, Store, StoredTrace, open_store
-from tracejudge.testing import make_trace
+from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter, open_store
+from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.builders import START
+from tracejudge.testing.judges import ScriptedJudge
 from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
@@ -131,8 +136,6 @@ def test_a_replay_killed_three_times_ends_complete_and_buys_no_settled_verdict_t
     asked = [number_of(request) for request in server.requests]
     for calls, settled in lives:
         assert settled.isdisjoint(asked[calls:])
-    # Bought twice is at most what was under way at a kill: asked, or answered and on its way into the store (64).
-    assert len(asked) <= TRACES + 3 * 64
     manifest = store.runs.get("try-1")
     assert manifest is not None
     assert manifest.finished_at is not None
@@ -204,3 +207,38 @@ def test_files_are_replayed_as_the_store_is(at: Workplace, store: Store) -> None
     bad = at.folder / "no.parquet"
     bad.write_bytes(json.dumps({"query": "q"}).encode())
     assert "no Parquet file" in at("replay", "--judge", "lexical", "--run", "z", "--from", str(bad), expect=EXIT_FAILED)
+
+
+async def test_an_interrupted_replay_stores_what_was_answered_by_then(store: Store) -> None:
+    clock = ManualClock()
+    traces = [make_trace(number) for number in range(40)]
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=START) for trace in traces])
+    answered = asyncio.Event()
+    asked = 0
+
+    def reply(prompt: str) -> str | BaseException:
+        nonlocal asked
+        asked += 1
+        if asked == 20:
+            answered.set()
+        return YES.content
+
+    spec, where = llm_spec(concurrency=1), TraceFilter()
+    selection = Selection(where=where)
+
+    def begin() -> OpenRun:
+        return open_run(store, "cut", specs=[spec], selection=selection, caps=RunCaps(), now=clock.now())
+
+    panel = make_panel(spec, lambda _: ScriptedJudge(reply), clock=clock)
+    work = asyncio.create_task(
+        replay(store, panel, specs=[spec], source=StoreSource(store, where), run=begin(), clock=clock)
+    )
+    await answered.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    settled = store.scores.count(ScoreFilter(run_id="cut"))
+    assert 19 <= settled <= asked
+    left = await replay(store, panel, specs=[spec], source=StoreSource(store, where), run=begin(), clock=clock)
+    assert (left.complete, left.already_settled, left.passed) == (True, settled, 40 - settled)
+    assert asked <= 41  # the one that was under way

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -62,20 +62,22 @@ class ReplayReport:
         )
 
 
-def report_of(run_id: str, result: PanelResult) -> ReplayReport:
+def report_of(run_id: str, results: Sequence[PanelResult]) -> ReplayReport:
     """The counts of what judges said."""
-    outcomes = Counter(score.outcome for score in result.scores)
+    scores = [score for result in results for score in result.scores]
+    calls = [call for result in results for call in result.calls]
+    outcomes = Counter(score.outcome for score in scores)
     return ReplayReport(
         run_id=run_id,
         passed=outcomes[Outcome.PASSED],
         failed=outcomes[Outcome.FAILED],
         invalid=outcomes[Outcome.INVALID],
-        invalid_reasons=dict(Counter(s.reason for s in result.scores if s.outcome is Outcome.INVALID)),
-        decisions=dict(Counter(row.decision for row in result.ledger)),
-        calls=len(result.calls),
-        failed_calls=sum(call.status != "ok" for call in result.calls),
-        cost_usd=_sum(call.cost_usd for call in result.calls),
-        gone=tuple(str(error) for error in result.gone),
+        invalid_reasons=dict(Counter(score.reason for score in scores if score.outcome is Outcome.INVALID)),
+        decisions=dict(Counter(row.decision for result in results for row in result.ledger)),
+        calls=len(calls),
+        failed_calls=sum(call.status != "ok" for call in calls),
+        cost_usd=_sum(call.cost_usd for call in calls),
+        gone=tuple(dict.fromkeys(str(error) for result in results for error in result.gone)),
     )
 
 

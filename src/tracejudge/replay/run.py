@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from tracejudge.clock import Clock
-from tracejudge.judging import JudgeTask, Panel
+from tracejudge.judging import JudgeTask, Panel, PanelResult
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.replay.manifest import OpenRun, finished, with_cursor
 from tracejudge.replay.progress import Behind, OpenPage, Progress
@@ -23,8 +23,10 @@ from tracejudge.store import Store
 from tracejudge_sdk.trace import Trace
 
 LOOK_AGAIN_S: Final = 10.0
-_LEAST_OUT: Final = 64
+_LEAST_OUT: Final = 256
 _SAVE_EVERY_S: Final = 1.0
+_TELL_EVERY_S: Final = 0.2
+_COUNT_AT_ONCE: Final = 256  # bounds what is held
 
 
 async def replay(
@@ -74,14 +76,18 @@ class _Replaying:
         self._clock = clock
         self._tell = progress
         self._writer = Writer(store)
-        # Enough that the limiter never lacks a question while some wait for their insert; memory grows with it alone.
+        # Enough that the limiter never lacks a question while answers wait for their insert; memory grows with it.
+        # What a kill costs is not this many: only what was asked, and what was answered during one insert.
         most_out = max(_LEAST_OUT, 4 * sum(spec.concurrency for spec in specs if spec.calls_model))
         self._slots = asyncio.Semaphore(most_out)
         self._failed: BaseException | None = None
         self._out: set[asyncio.Task[None]] = set()
         behind = run.behind
         self._progress = Progress(behind)
-        self._report = ReplayReport(
+        self._stopped = False
+        self._uncounted: list[PanelResult] = []
+        self._told_at = clock.monotonic()
+        self._counts = ReplayReport(
             run_id=run.run_id,
             traces=behind.traces,
             texts_expired=behind.texts_expired,
@@ -96,9 +102,12 @@ class _Replaying:
         return self._progress.behind
 
     @property
-    def _stopped(self) -> bool:
-        # A cap that is reached stays reached: going on would only write down one by one what it cut off.
-        return bool(self._report.gone) or Decision.OVER_BUDGET in self._report.decisions
+    def report(self) -> ReplayReport:
+        """What became of the traces so far."""
+        if self._uncounted:
+            self._counts += report_of(self._run.run_id, self._uncounted)
+            self._uncounted = []
+        return self._counts
 
     async def through(
         self, source: Source, *, live_lags: Callable[[], bool], sleep: Callable[[float], Awaitable[None]]
@@ -116,31 +125,33 @@ class _Replaying:
             else:
                 await self._all_answered()
                 if not self._stopped:
-                    self._report += ReplayReport(run_id=self._run.run_id, complete=True)
+                    self._counts += ReplayReport(run_id=self._run.run_id, complete=True)
             await self._all_answered()
         finally:  # cancelled, or the store is away: no judge is asked on behalf of a replay that has ended
             await asyncio.wait({ahead})
             for task in self._out:
                 task.cancel()
             await asyncio.gather(*self._out, return_exceptions=True)
-        self._tell(self._report)
-        return self._report
+            await self._writer.flush()  # what was answered by then is paid for
+        self._tell(self.report)
+        return self.report
 
     async def _ask(self, page: Page) -> bool:
         """Puts the questions of a page; False when there is no sense in further ones."""
         times = {_key(trace): trace.event_time for trace in page.traces}
-        known = await asyncio.to_thread(self._store.scores.lookup, times, self._run.run_id)
+        # A run that is new has settled nothing.
+        known = await asyncio.to_thread(self._store.scores.lookup, times, self._run.run_id) if self._run.resumed else {}
         counts = Behind(traces=len(page.traces) + page.expired, texts_expired=page.expired)
         at_once: list[JudgeTask] = []
         single: list[JudgeTask] = []
         for trace in page.traces:
-            done = known[_key(trace)].settled
+            done = known[_key(trace)].settled if known else frozenset()
             names = frozenset(name for name, judge_id in self._judge_ids.items() if judge_id not in done)
             counts.settled += len(self._judge_ids) - len(names)
             if instant := names & self._panel.instant:
                 at_once.append(_task(trace, instant))
             single += [_task(trace, frozenset([name])) for name in sorted(names - self._panel.instant)]
-        self._report += ReplayReport(
+        self._counts += ReplayReport(
             run_id=self._run.run_id,
             traces=counts.traces,
             texts_expired=counts.texts_expired,
@@ -168,7 +179,10 @@ class _Replaying:
         self._slots.release()
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = self._failed or error
-        self._tell(self._report)
+        now = self._clock.monotonic()
+        if now - self._told_at >= _TELL_EVERY_S:
+            self._told_at = now
+            self._tell(self.report)
 
     async def _all_answered(self) -> None:
         while self._out:
@@ -180,7 +194,12 @@ class _Replaying:
         result = await self._panel.evaluate(question, run_id=self._run.run_id)
         await self._writer.write(result)
         page.answered(result)
-        self._report += report_of(self._run.run_id, result)
+        self._uncounted.append(result)
+        if len(self._uncounted) >= _COUNT_AT_ONCE:
+            self._counts = self.report
+        if result.gone or any(row.decision is Decision.OVER_BUDGET for row in result.ledger):
+            # A cap that is reached stays reached: going on would only write down one by one what it cut off.
+            self._stopped = True
         await self._settle(page)
 
     async def _settle(self, page: OpenPage) -> None:

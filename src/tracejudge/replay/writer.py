@@ -38,6 +38,11 @@ class Writer:
             self._task = asyncio.create_task(self._work())
         await one.stored
 
+    async def flush(self) -> None:
+        """Returns when all that was handed in is stored, or could not be."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
     async def _work(self) -> None:
         try:
             while self._waiting:

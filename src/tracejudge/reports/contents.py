@@ -141,7 +141,8 @@ def _compared(a: str, b: str, comparison: Comparison) -> Section:
     if agreement.kappa is not None:
         rows.append(["kappa", f"{agreement.kappa.value:.2f} ({agreement.kappa.low:.2f} to {agreement.kappa.high:.2f})"])
     if agreement.mcnemar_p is not None:
-        rows.append(["p (McNemar, exact)", f"{agreement.mcnemar_p:.4f}"])
+        p = agreement.mcnemar_p
+        rows.append(["p (McNemar, exact)", "< 0.0001" if p < 0.0001 else f"{p:.4f}"])
     said = [paragraph(sentence) for sentence in in_words(comparison, a=a, b=b)]
     plot = share_bars(bars, label=f"Pass rates of {a} and {b} on the same traces")
     return Section(heading=f"{a} beside {b}", parts=(plot, table([("", False), ("", True)], rows), *said))
