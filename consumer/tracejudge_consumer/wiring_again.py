@@ -13,15 +13,14 @@ from tracejudge_consumer.health import Health
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.settings import Settings
-from tracejudge_consumer.stages.build import Around, Stages, build_stages
+from tracejudge_consumer.stages.build import Around, build_stages
 from tracejudge_consumer.wiring import build_panel, sampling_policy
 from tracejudge_consumer.worker import Worker
 
 
 @contextmanager
-def running_again(settings: Settings, store: Store) -> Iterator[tuple[Again, Stages, Worker]]:
+def running_again(settings: Settings, store: Store) -> Iterator[tuple[Again, Worker]]:
     """What judges stored traces again with the judges of the settings, on a worker of its own."""
-
     clock, limits = SystemClock(), PipelineLimits()
     panel = build_panel(settings, store, settings.judges)
     worker = Worker(threads=limits.store_threads)
@@ -43,7 +42,7 @@ def running_again(settings: Settings, store: Store) -> Iterator[tuple[Again, Sta
         again = Again(
             store=store, judges=panel, judging=stages.judging, turns=stages.turns, calls=stages.calls, clock=clock
         )
-        yield again, stages, worker
+        yield again, worker
         worker.submit(panel.close()).result()
     finally:
         worker.close()

@@ -14,6 +14,7 @@ from tracejudge.scores import FEEDBACK_RUN, LIVE_RUN
 from tracejudge.store import RateQuery, Store, StoredFeedback, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
+from tracejudge_consumer.background import complaints
 from tracejudge_sdk.trace import Feedback
 
 TRIGGER = FeedbackTrigger(judges=("scripted",))
@@ -67,3 +68,26 @@ def test_without_the_setting_nothing_is_judged(traffic: Store) -> None:
     panel = ScriptedPanel()
     one_round(traffic, panel)
     assert not panel.asked
+
+
+def test_complaints_about_traces_that_never_came_stand_before_nobody(
+    traffic: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(complaints, "ROWS", 50)
+    for number in range(1_000, 1_120):
+        complain(traffic, number, 0.0)
+    complain(traffic, 2, 0.0)
+    panel = ScriptedPanel()
+    assert one_round(traffic, panel, feedback=TRIGGER).scored == 1
+    assert set(panel.asked) == {("t-000002", "scripted")}
+
+
+def test_a_judge_that_is_gone_is_asked_once_a_round(traffic: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(complaints, "PAGE", 2)
+    for number in range(2, 8):
+        complain(traffic, number, 0.0)
+    panel = ScriptedPanel(gone=True)
+    assert one_round(traffic, panel, feedback=TRIGGER).scored == 0
+    assert panel.asked.total() == 2, "one page, and not again and again until it is back"
+    panel.gone = False
+    assert one_round(traffic, panel, feedback=TRIGGER).scored == 6

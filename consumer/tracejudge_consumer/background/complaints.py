@@ -27,6 +27,8 @@ from tracejudge_consumer.stages.store_calls import StoreCalls
 _LOG = logging.getLogger(__name__)
 
 PAGE: Final = 100
+ROWS: Final = 1_000
+_TICK: Final = timedelta(milliseconds=1)  # what the store tells arrivals apart by
 
 LOOK_BACK: Final = timedelta(days=1)
 """So long a complaint waits for its trace: feedback may be read before the answer it is about."""
@@ -72,38 +74,51 @@ class Complaints:
 
     async def work(self, still_ours: StillOurs) -> None:
         while still_ours() and (page := await self._open(PAGE)):
-            await self._judge(page)
-            if len(page) < PAGE:
-                return
+            answered = await self._judge(page)
+            if len(page) < PAGE or not answered:
+                return  # a judge that answers nobody is asked again in the next round, and not at once
 
     async def _open(self, limit: int) -> list[StoredTrace]:
         """Complained-about traces that are stored and not judged for it yet."""
         since = self._clock.now() - LOOK_BACK
         self._done = {key: at for key, at in self._done.items() if at >= since}
-        found: dict[TraceKey, datetime] = {}
+        waiting: list[StoredTrace] = []
+        looked_at: set[TraceKey] = set()
         while True:
             rows: list[StoredFeedback] = await self._calls(
-                partial(self._store.feedback.below, self._trigger.value_below, since=since, limit=10 * PAGE)
+                partial(self._store.feedback.below, self._trigger.value_below, since=since, limit=ROWS)
             )
+            fresh: dict[TraceKey, datetime] = {}
             for row in rows:
                 key = TraceKey(row.feedback.environment, row.feedback.app, row.feedback.trace_id)
-                if key not in self._done:
-                    found.setdefault(key, row.ingested_at)
-            if not rows or len(rows) < 10 * PAGE or len(found) >= limit or rows[-1].ingested_at == since:
-                break
-            since = rows[-1].ingested_at
-        keys = list(found)[: max(limit, PAGE)]
-        if not keys:
-            return []
-        known = await self._calls(partial(self._store.lookup, keys, run_id=FEEDBACK_RUN))
-        wanted = {self._judges.judge_ids[name] for name in self._trigger.judges if name in self._judges.judge_ids}
-        for key in [key for key in keys if key in known and wanted <= known[key].settled]:
-            self._done[key] = found[key]
-        waiting = [key for key in keys if key in known and key not in self._done]
-        traces: Mapping[TraceKey, StoredTrace] = await self._calls(partial(self._store.traces.of, waiting))
-        return [traces[key] for key in waiting if key in traces and not traces[key].texts_expired][:limit]
+                if key not in self._done and key not in looked_at:
+                    fresh.setdefault(key, row.ingested_at)
+            looked_at |= fresh.keys()
+            waiting += await self._waiting(fresh, limit - len(waiting))
+            # Feedback on traces that never came, because the SDK sent a share of them or because somebody made the ids
+            # up, must not stand before what can be judged: so all of it is looked through.
+            if len(waiting) >= limit or len(rows) < ROWS:
+                return waiting
+            since = max(rows[-1].ingested_at, since + _TICK)
 
-    async def _judge(self, page: Sequence[StoredTrace]) -> None:
+    async def _waiting(self, found: Mapping[TraceKey, datetime], limit: int) -> list[StoredTrace]:
+        if not found:
+            return []
+        known = await self._calls(partial(self._store.lookup, list(found), run_id=FEEDBACK_RUN))
+        wanted = {self._judges.judge_ids[name] for name in self._trigger.judges if name in self._judges.judge_ids}
+        self._done |= {key: at for key, at in found.items() if key in known and wanted <= known[key].settled}
+        keys = [key for key in found if key in known and key not in self._done]
+        waiting: list[StoredTrace] = []
+        for first in range(0, len(keys), PAGE):
+            page = keys[first : first + PAGE]
+            traces: Mapping[TraceKey, StoredTrace] = await self._calls(partial(self._store.traces.of, page))
+            waiting += [traces[key] for key in page if key in traces and not traces[key].texts_expired]
+            if len(waiting) >= limit:
+                break
+        return waiting[:limit]
+
+    async def _judge(self, page: Sequence[StoredTrace]) -> bool:
+        """Judges a page; False when nothing of it was answered."""
         names = frozenset(name for name in self._trigger.judges if name in self._judges.judge_ids)
         tasks = [
             JudgeTask(
@@ -127,3 +142,4 @@ class Complaints:
         self._done |= {one.key: now for one in page if one.key not in unanswered}
         if unanswered:
             _LOG.info("feedback: %d complaints wait for their judge", len(unanswered))
+        return len(unanswered) < len(page)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Final, Protocol
 
 from tracejudge.scores import LIVE_RUN, JudgeId, Outcome, Score
 from tracejudge.store import ScoreFilter
-from tracejudge_consumer.background.again import Again, AgainReport, total
-from tracejudge_consumer.stages.store_calls import StoreCalls
+from tracejudge_consumer.background.again import AgainReport, total
 
 PAGE: Final = 200
 
@@ -53,16 +54,22 @@ def counted(scores: Iterator[Score]) -> Counter[tuple[str, str]]:
     return Counter((score.judge_name, score.reason) for score in scores)
 
 
-async def retry(
-    scores: Iterator[Score], again: Again, calls: StoreCalls, *, progress: Callable[[AgainReport], None]
-) -> AgainReport:
-    """Judges them again; stops when a judge answers nobody. `progress` is told after each page."""
+class JudgesAgain(Protocol):
+    async def judge(self, rows: Sequence[Score], /) -> AgainReport: ...
+
+
+async def retry(scores: Iterator[Score], again: JudgesAgain, *, progress: Callable[[AgainReport], None]) -> AgainReport:
+    """Judges them again; stops when a judge answers nobody. `progress` is told after each page.
+
+    Raises ServiceUnavailable when the store is away while they are read: an iterator that has raised is at its end, so
+    asking it once more would call the rest done.
+    """
     reports: list[AgainReport] = []
 
     def next_page() -> list[Score]:
-        return [score for score, _ in zip(scores, range(PAGE), strict=False)]
+        return list(islice(scores, PAGE))
 
-    while page := await calls(next_page):
+    while page := await asyncio.to_thread(next_page):
         reports.append(await again.judge(page))
         progress(total(reports))
         if reports[-1].gone:

@@ -85,7 +85,9 @@ def command(
             a = side_of(store, against)
             b = side_of(store, f"{run_id}:{judge}" if judge else run_id)
             check_sides(store, a, b, None)
-            where = TraceFilter(start=start, end=end, environment=environment, app=app, version=version)
+            where = TraceFilter(
+                start=start, end=end, environment=environment, app=app, version=version, category=category
+            )
             pairs = store.scores.pairs(a.run_id, b.run_id, judge_a=a.judge, judge_b=b.judge, where=where)
             comparison = (f"{a.run_id}:{a.judge}", f"{b.run_id}:{b.judge}", compare(pairs, kept_flips=0))
         run = None if run_id == LIVE_RUN else store.runs.get(run_id)

@@ -82,10 +82,10 @@ def _run(settings: Settings, store: Store, where: RetryFilter, count: int, *, hi
 
         from tracejudge_consumer.wiring_again import running_again  # loads LlamaIndex: two seconds --help need not take
 
-        with running_again(settings, store) as (again, stages, worker):
+        with running_again(settings, store) as (again, worker):
             ids = frozenset(spec.judge_id() for spec in settings.judges)
             scores = invalid_scores(store.scores, where, ids)
-            return worker.submit(retry(scores, again, stages.calls, progress=show)).result()
+            return worker.submit(retry(scores, again, progress=show)).result()
 
 
 def _tell_found(found: Counter[tuple[str, str]], *, as_json: bool) -> None:
