@@ -76,6 +76,8 @@ class GuardedProcess:
     def pause(self) -> None:
         """Freeze it (SIGSTOP): connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)
+        # On a busy machine its threads run on for a while, and one of them may still answer.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
