@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import datetime, timezone
 from enum import Enum
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn
-from rich.table import Table
 from rich.text import Text
+
+from tracejudge_consumer.fitting import FittedTable
 
 _KEPT_CONTROLS = frozenset("\n\t")
 
@@ -25,8 +26,9 @@ _KEPT_CONTROLS = frozenset("\n\t")
 def console(*, stderr: bool = False) -> Console:
     """A console on stdout (or stderr) that does not treat text as markup and wraps nothing when piped."""
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 160
-    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=False)
+    seen = stream.isatty()
+    width = None if seen else 160  # of tables; a line of text stays one line for what reads the pipe
+    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=not seen)
 
 
 def progress_bar(*columns: ProgressColumn, hidden: bool = False) -> Progress:
@@ -86,16 +88,13 @@ def bar(value: float | None, *, width: int = 20) -> str:
     return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
 
 
-def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str | Text]]) -> Table:
+def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str | Text]]) -> FittedTable:
     """A table with (heading, "left" | "right") columns. Cells must be harmless already."""
-    result = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
-    for heading, side in columns:
-        # Folded, never cut: a name must not lose its "(heuristic)" in a narrow terminal.
-        justify: Literal["left", "right"] = "right" if side == "right" else "left"
-        result.add_column(Text(heading), justify=justify, no_wrap=side == "right", overflow="fold")
-    for row in rows:
-        result.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    return result
+    return FittedTable(
+        title=title,
+        columns=[(heading, side == "right") for heading, side in columns],
+        rows=[[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows],
+    )
 
 
 def to_json(value: Any) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from itertools import groupby
 from typing import Final
 
 import click
@@ -157,7 +159,7 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
     columns += [("plain", "right")] if plain else []
     columns += [("judged", "right"), ("n_eff", "right"), ("invalid", "right")]
     rows = []
-    for line in lines:
+    for line, windows in _runs(lines):
         cells: list[str | Text] = [
             instant(line.window.start)[0 if bars else 5 : 16],
             ident(line.judge_name) + (" (heuristic)" if line.heuristic else ""),
@@ -165,7 +167,7 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
         ]
         rate = line.rate
         if rate is None or rate.estimate is None:
-            cells += ["no data", "–", ""]
+            cells += ["no data", "–", _times(windows, bars)]
         elif not enough(rate, min_effective):
             cells += [
                 percent(rate.estimate),
@@ -182,6 +184,29 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
         cells += ["0", "–", "0"] if rate is None else [str(rate.judged), f"{rate.n_eff:.0f}", str(rate.invalid)]
         rows.append(cells)
     return table("Pass rates", columns, rows)
+
+
+def _times(windows: int, wide: bool) -> str:
+    if windows == 1:
+        return ""
+    return f"{windows} windows" if wide else f"×{windows}"
+
+
+def _runs(lines: list[RateLine]) -> Iterator[tuple[RateLine, int]]:
+    """The lines with 1; of windows without data on end, the first alone and how many there are."""
+
+    def empty(line: RateLine) -> bool:
+        return (line.rate is None or (line.rate.judged == 0 and not line.rate.invalid)) and not line.over_budget
+
+    def series(line: RateLine) -> tuple[object, ...]:
+        return (empty(line), line.judge_id, *line.group.items())
+
+    for (nothing, *_), run in groupby(lines, key=series):
+        found = list(run)
+        if nothing:
+            yield found[0], len(found)
+        else:
+            yield from ((line, 1) for line in found)
 
 
 def _stratified(lines: list[RateLine]) -> list[str]:

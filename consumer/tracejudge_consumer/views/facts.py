@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.table import Table
-
 from tracejudge.reports import RateLine
 from tracejudge.store import EffortRow, Percentiles, TrafficRow
+from tracejudge_consumer.fitting import FittedTable
 from tracejudge_consumer.rendering import ident, instant, money, one_line, percent, table
 
 
 def facts_tables(
     lines: Sequence[RateLine], served: Sequence[TrafficRow], effort: Sequence[EffortRow], *, group_by: Sequence[str]
-) -> Iterator[Table]:
+) -> Iterator[FittedTable]:
     """Traffic, effort, and (where windows follow each other) change."""
     slices = [(field, "left") for field in group_by]
     columns = [("window (UTC)", "left"), *slices, ("traces", "right"), ("errors", "right"), ("incomplete", "right")]
