@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.browser import Browser, find_browser
 from tests.support.workplace import Workplace
+from tracejudge.alerts import AlertEvent, SeriesKey
 from tracejudge.scores import JudgeId
 from tracejudge.store import Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
@@ -111,6 +112,36 @@ def test_a_run_beside_another(at: Workplace) -> None:
     assert "live:lexical beside try-1:lexical" in text
     assert "passes fewer of these answers than live:lexical" in text
     assert "no scores" in at("report", "--run", "nothing", expect=EXIT_FAILED)
+
+
+def test_alerts_are_those_of_the_report_s_own_traffic_and_those_about_everybody(at: Workplace, store: Store) -> None:
+    def event(name: str, environment: str, app: str) -> AlertEvent:
+        series = SeriesKey(rule="r", environment=environment, app=app, judge_name="lexical", judge_id="lexical@0")
+        return AlertEvent(
+            event_id=name, series=series, kind="firing", severity="page", heuristic=True,
+            at=START + timedelta(hours=1), summary=f"summary of {name}", evidence={},
+        )  # fmt: skip
+
+    app = make_trace(0).app
+    told = (("mine", "production", app), ("judge", "", ""), ("other", "production", "other"), ("test", "staging", app))
+    store.alert_events.insert([event(*one) for one in told])
+    at("report", *WINDOW, "--app", app, "--html", "r.html")
+    text = (at.folder / "r.html").read_text(encoding="utf-8")
+    assert set(re.findall(r"summary of (\w+)", text)) == {"mine", "judge"}
+
+
+def test_a_judge_that_was_replaced_has_its_worst_answers_once(at: Workplace, store: Store) -> None:
+    later = START + timedelta(minutes=1)
+    for n, judge_id in ((1, "lexical@000000000000"), (2, "lexical@222222222222")):
+        trace = make_trace(1_000 + n, event_time=later)
+        store.traces.insert([StoredTrace(trace=trace, ingested_at=later)])
+        score = make_score(
+            1_000 + n, event_time=later, judged_at=later, passed=False, run_id="two", judge_id=JudgeId(judge_id)
+        )
+        store.scores.insert([score])
+    at("report", "--run", "two", "--html", "r.html")
+    text = (at.folder / "r.html").read_text(encoding="utf-8")
+    assert text.count("Worst answers by") == 1
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium on this machine: apt-get install chromium")

@@ -57,7 +57,8 @@ def make_report(
         sections += [_not_judged(store, query), _alerts(store, query)]
     if run is not None:
         sections.append(_run(run))
-    sections += [_worst(store, asked, line.judge_name) for line in judged]
+    # Once a name: a judge that was replaced within the period has a line for each JudgeId.
+    sections += [_worst(store, asked, name) for name in dict.fromkeys(line.judge_name for line in judged)]
     window = (
         f"{_day(query.start)} to {_day(query.end)} UTC, run {query.run_id}, environment {query.environment or 'any'}"
     )
@@ -114,10 +115,10 @@ def _slices(store: Store, query: RateQuery, field: str) -> Section:
     ]
     if len({line.group[field] for line in lines}) < 2:
         return Section(heading="", parts=())
-    lines.sort(key=lambda line: (line.judge_name, -(line.rate.judged if line.rate is not None else 0)))
+    lines.sort(key=lambda line: -(line.rate.judged if line.rate is not None else 0))
     rows = [
         (f"{line.group[field] or '(none)'}, {_name(line)}", line.rate.estimate, line.rate.low, line.rate.high)
-        for line in lines[:_MOST_ROWS]
+        for line in sorted(lines[:_MOST_ROWS], key=lambda line: line.judge_name)
         if line.rate is not None and line.rate.estimate is not None
     ]
     bars = [(name, value, low if low is not None else value, high if high is not None else value)
@@ -163,21 +164,34 @@ def _not_judged(store: Store, query: RateQuery) -> Section:
         ]
         for line in lines
     ]
-    return Section(heading="Every trace accounted for", parts=(table(columns, rows),) if rows else ())
+    heading = "Every trace accounted for, in all environments and apps"
+    return Section(heading=heading, parts=(table(columns, rows),) if rows else ())
 
 
 def _alerts(store: Store, query: RateQuery) -> Section:
     events = [
         event
         for event in store.alert_events.all(since=query.start)
-        if event.at < query.end and query.environment in (None, event.series.environment)
+        if event.at < query.end
+        and _concerns(event.series.environment, query.environment)
+        and _concerns(event.series.app, query.app)
     ]
     rows = [
         [f"{event.at:%Y-%m-%d %H:%M}", event.kind.replace("_", " "), event.summary] for event in events[:_MOST_ROWS]
     ]
     if not rows:
         return Section(heading="Alerts", parts=(paragraph("None."),))
-    return Section(heading="Alerts", parts=(table([("when", False), ("", False), ("what", False)], rows),))
+    shown = table([("when", False), ("", False), ("what", False)], rows)
+    return Section(heading="Alerts", parts=(shown, *_left_out(len(events))))
+
+
+def _concerns(of_series: str, asked: str | None) -> bool:
+    """An alert without an environment or app is about all of them: a judge that is gone is gone for everybody."""
+    return asked is None or of_series in ("", asked)
+
+
+def _left_out(rows: int) -> list[str]:
+    return [paragraph(f"{rows - _MOST_ROWS:,} more are left out.")] if rows > _MOST_ROWS else []
 
 
 def _run(run: RunManifest) -> Section:
