@@ -1,0 +1,42 @@
+"""What pydantic found wrong, in the words of the file, and without repeating what may be a secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+
+def faults_of(error: ValidationError) -> list[str]:
+    """One line for each fault that pydantic found: the key as it stands in TOML, what is wrong, the value seen."""
+    lines = []
+    for fault in error.errors(include_url=False, include_context=False):
+        key = ""
+        for step in _steps(fault["loc"]):
+            key += f"[{step}]" if isinstance(step, int) else f".{step}" if key else str(step)
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "missing":
+            lines.append(f"{key}: is missing; deploy/settings.example.toml shows it")
+        elif fault["type"] == "extra_forbidden":
+            lines.append(f"{key}: is not a setting; look for a typing error, or in deploy/settings.example.toml")
+        elif _may_hold_a_secret(key):
+            # What was refused may be a password in the wrong place: it is not repeated on a screen or in a log.
+            lines.append(f"{key}: {message}")
+        else:
+            seen = repr(fault["input"])
+            lines.append(f"{key}: {message}, got {seen if len(seen) <= 60 else seen[:57] + '...'}")
+    return lines
+
+
+def _steps(path: tuple[int | str, ...]) -> Iterable[int | str]:
+    """The path as it stands in the file: pydantic adds the type of a rule after its number."""
+    for number, step in enumerate(path):
+        if not (number == 2 and path[0] == "rules" and step in ("minimum", "drift", "max_drop")):
+            yield step
+
+
+def _may_hold_a_secret(key: str) -> bool:
+    return any(
+        word in key
+        for word in ("queue", "store", "url", "options", "extra_body", "judges", "notifiers", "env", "heartbeat")
+    )

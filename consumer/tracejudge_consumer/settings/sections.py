@@ -1,0 +1,150 @@
+"""The sections of the settings, one frozen model each; numbers carry their unit in the name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from tracejudge.alerts.notifiers.exchange import parse_url
+from tracejudge.errors import SettingsError
+from tracejudge.judging import Caps
+from tracejudge.store.retention import Retention
+from tracejudge_consumer.intake.mapping_settings import MappingSettings
+
+
+def _is_http_url(value: str) -> str:
+    try:
+        parse_url(value)
+    except SettingsError as error:
+        raise ValueError(error.faults[0].removeprefix("url: ")) from error
+    return value
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ConsumerSettings(_Section):
+    """How the queue is read. Sizes in records and bytes, times in seconds."""
+
+    group: Annotated[str, Field(min_length=1)] = "tracejudge"
+    batch_records: Annotated[int, Field(ge=1, le=10_000)] = 500
+    batch_wait_s: Annotated[float, Field(gt=0, le=60)] = 0.5
+    max_in_flight_records: Annotated[int, Field(ge=1)] = 2_000
+    max_in_flight_bytes: Annotated[int, Field(ge=1_000_000)] = 64_000_000
+    commit_interval_s: Annotated[float, Field(gt=0)] = 1.0
+    drain_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    max_dead_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    queue_keep_s: Annotated[float, Field(gt=0)] = 7 * 86_400.0
+    queue_max_bytes: Annotated[int, Field(ge=1_000_000)] = 10_000_000_000
+    judge_patience_s: Annotated[float, Field(ge=0)] = 300.0
+    past_patience: Literal["undecided", "invalid"] = "undecided"
+    parts_grace_s: Annotated[float, Field(gt=0)] = 900.0
+    upkeep_interval_s: Annotated[float, Field(gt=0)] = 30.0
+
+
+class IntakeSettings(_Section):
+    """The form of the records, where it is not ours, and who knows the texts of passages that come as ids only."""
+
+    mapping: MappingSettings | None = None
+    resolve_nodes: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
+
+
+class AlertLoopSettings(_Section):
+    """How often scores are folded, and how long a score must rest before it is."""
+
+    tick_s: Annotated[float, Field(gt=0, le=60)] = 30.0
+    settle_s: Annotated[float, Field(ge=0)] = 30.0
+
+
+class HeartbeatSettings(_Section):
+    """Dead man's switches: URLs that hear from us while work gets on. What happens when they do not is theirs to do."""
+
+    consumer: Annotated[str, AfterValidator(_is_http_url)] | None = None
+    alert_loop: Annotated[str, AfterValidator(_is_http_url)] | None = None
+    interval_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
+    allow_private: bool = False
+
+
+class GatewaySettings(_Section):
+    """HTTP ingest: where it listens, under which names it is reached, and what it takes (`gateway.GatewayLimits`)."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    hosts: tuple[str, ...] = ()
+    key_env: Annotated[str, Field(min_length=1)] = "TRACEJUDGE_INGEST_KEY"
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+    max_body_bytes: Annotated[int, Field(ge=1_000)] = 16_000_000
+    max_unpacked_bytes: Annotated[int, Field(ge=1_000)] = 64_000_000
+    max_lines: Annotated[int, Field(ge=1)] = 10_000
+    max_connections: Annotated[int, Field(ge=1)] = 256
+    max_in_flight_bytes: Annotated[int, Field(ge=1_000)] = 128_000_000
+    read_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    answer_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    drain_timeout_s: Annotated[float, Field(gt=0)] = 10.0
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> GatewaySettings:
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_cert_file and tls_key_file: give both, or neither")
+        if self.max_unpacked_bytes > self.max_in_flight_bytes:
+            raise ValueError(
+                f"max_unpacked_bytes: {self.max_unpacked_bytes} is above max_in_flight_bytes, "
+                f"{self.max_in_flight_bytes}: no request of that size could ever be taken"
+            )
+        return self
+
+
+class BudgetSettings(_Section):
+    """Hard caps on all judges together, whole hours and days in UTC; each judge has its own beside them."""
+
+    max_calls_per_h: Annotated[int, Field(ge=0)] | None = None
+    max_calls_per_day: Annotated[int, Field(ge=0)] | None = None
+    max_usd_per_h: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    max_usd_per_day: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+    @property
+    def caps(self) -> Caps:
+        return Caps(**self.model_dump())
+
+
+class CacheSettings(_Section):
+    """Verdicts on equal content are paid for once. `entries` and `size_bytes` bound what is held in memory."""
+
+    enabled: bool = True
+    entries: Annotated[int, Field(ge=1)] = 100_000
+    size_bytes: Annotated[int, Field(ge=100_000)] = 128_000_000
+
+
+_Days = Annotated[int, Field(ge=1, le=36_500)]
+
+
+class RetentionSettings(_Section):
+    """How many days each kind of data is kept, counted from when it was stored; see `store.Retention`."""
+
+    texts_d: _Days = 30
+    dead_letters_d: _Days = 30
+    cache_d: _Days = 30
+    scores_d: _Days = 400
+    costs_d: _Days = 400
+    events_d: _Days = 400
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RetentionSettings:
+        if self.texts_d > self.scores_d:
+            raise ValueError(f"texts_d: {self.texts_d} is above scores_d, {self.scores_d}: a text goes with its trace")
+        return self
+
+    @property
+    def times(self) -> Retention:
+        return Retention(**self.model_dump())
+
+
+class MetricsSettings(_Section):
+    """Where Prometheus finds the consumer's metrics; port 0 means not at all."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
