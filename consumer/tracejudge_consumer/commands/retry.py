@@ -80,7 +80,7 @@ def _run(settings: Settings, store: Store, where: RetryFilter, count: int, *, hi
         def show(report: AgainReport) -> None:
             bar.update(task, completed=report.counts.asked + report.settled + report.expired)
 
-        from tracejudge_consumer.wiring_again import running_again  # loads LlamaIndex: two seconds --help need not take
+        from tracejudge_consumer.wiring.again import running_again  # loads LlamaIndex: two seconds --help need not take
 
         with running_again(settings, store) as (again, worker):
             ids = frozenset(spec.judge_id() for spec in settings.judges)

@@ -102,7 +102,7 @@ def main(config: Path, journal: Path, commit_before_store: bool) -> int:
 
     stop = threading.Event()
     with (
-        patch.object(wiring, "build_intake", watched),
+        patch.object(wiring.pipeline, "build_intake", watched),
         wiring.connect_store(settings, create=True, patience_s=wiring.CONSUMER_STORE_PATIENCE_S) as store,
         stop_on_signals(stop),
     ):

@@ -1,4 +1,4 @@
-"""The composition root of what judges stored traces again: the stages of the pipeline without a queue."""
+"""What judges stored traces again: the stages of the pipeline without a queue. Importing it loads LlamaIndex."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.settings import Settings
 from tracejudge_consumer.stages.build import Around, build_stages
-from tracejudge_consumer.wiring import build_panel, sampling_policy
+from tracejudge_consumer.wiring.judges import build_panel, sampling_policy
 from tracejudge_consumer.worker import Worker
 
 

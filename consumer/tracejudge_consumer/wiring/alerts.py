@@ -1,0 +1,64 @@
+"""The alert loop of the settings, its channels, and events for it from elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tracejudge.clock import SystemClock
+from tracejudge.store import Store
+from tracejudge_consumer.settings import Settings
+from tracejudge_consumer.wiring.holder import process_holder
+from tracejudge_consumer.wiring.judges import sampling_policy
+
+if TYPE_CHECKING:
+    from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus
+    from tracejudge_consumer.alert_loop import AlertLoop
+    from tracejudge_consumer.loop_health import LoopHealth
+
+
+def build_notifiers(settings: Settings) -> list[Notifier]:
+    """The channels of the settings."""
+    from tracejudge.alerts import build_notifiers as build
+
+    return list(build(settings.notifiers, environ=os.environ))
+
+
+def announcer(settings: Settings, store: Store) -> Callable[[AlertEvent], None]:
+    """Stores an event and leaves its notifications to the alert loop; repeating it changes nothing."""
+    from tracejudge_consumer.deliveries import Deliveries
+
+    notifiers = build_notifiers(settings)
+    deliveries = Deliveries(store=store, notifiers=notifiers, clock=SystemClock())
+
+    def announce(event: AlertEvent) -> None:
+        store.alert_events.insert([event])
+        deliveries.enqueue([event], still_open=frozenset())
+
+    return announce
+
+
+def build_alert_loop(
+    settings: Settings, store: Store, *, settle_s: float | None = None, health: LoopHealth | None = None
+) -> AlertLoop:
+    """The alert loop of the settings on an open store; its steps are signs of life for `health`. Close it."""
+    from tracejudge_consumer.alert_loop import AlertLoop
+
+    return AlertLoop(
+        store=store,
+        rules=settings.rules,
+        notifiers=build_notifiers(settings),
+        clock=SystemClock(),
+        holder=process_holder(),
+        settle_s=settings.alert_loop.settle_s if settle_s is None else settle_s,
+        checkpoint=(lambda _: None) if health is None else health.sign,
+        policy=sampling_policy(settings),
+    )
+
+
+def stored_series(settings: Settings, store: Store) -> list[SeriesStatus]:
+    """Where every series stood when the alert loop last saved it."""
+    from tracejudge_consumer.alert_loop import load_series
+
+    return load_series(store, settings.rules)

@@ -1,0 +1,52 @@
+"""The store of the settings."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from tracejudge.errors import NotFound
+from tracejudge.store import Store, open_store
+from tracejudge.store.target import EmbeddedTarget, parse_store_url
+from tracejudge_consumer.settings import Settings
+
+# The pipeline repeats what failed for ever; a call that waits long would only hold up its end.
+CONSUMER_STORE_PATIENCE_S: Final = 10.0
+
+STORE_PASSWORD_ENV = "TRACEJUDGE_STORE_PASSWORD"  # noqa: S105 - the name of a variable, not a password
+
+
+def connect_store(settings: Settings, *, create: bool = False, patience_s: float | None = None) -> Store:
+    """The store of the settings, ready to use. Close it.
+
+    `create` says that an embedded store may be made where there is none; without it NotFound is raised, so that a look
+    from the wrong folder does not leave an empty store behind and call it "no data".
+
+    `patience_s` replaces `store_timeout_s` for those who try again by themselves.
+
+    An embedded store is migrated on the way: nobody else looks after it. A server must have been migrated
+    (`tracejudge migrate`), since a fleet should not change a shared schema by merely starting.
+    """
+    if settings.store.startswith("chdb:") and not create:
+        target = parse_store_url(settings.store)
+        if isinstance(target, EmbeddedTarget) and not (folder := target.directory).exists():
+            raise NotFound(f"{folder}: no store here yet: `tracejudge consume` makes one, or correct `store`")
+    store = open_unchecked_store(settings, patience_s=patience_s)
+    try:
+        if settings.store.startswith("chdb:"):
+            store.migrate(settings.retention.times)
+        else:
+            store.check_schema()
+    except BaseException:  # Ctrl-C too: an owner that is not closed keeps the directory
+        store.close()
+        raise
+    return store
+
+
+def open_unchecked_store(settings: Settings, *, patience_s: float | None = None) -> Store:
+    """The store of the settings, whatever state its schema is in. Close it."""
+    return open_store(
+        settings.store,
+        password=os.environ.get(STORE_PASSWORD_ENV),
+        settle_timeout_s=settings.store_timeout_s if patience_s is None else patience_s,
+    )
