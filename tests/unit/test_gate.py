@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from tracejudge.gate import (
     read_rows,
     write_baseline,
 )
-from tracejudge.scores import Outcome
+from tracejudge.scores import JudgeId, Outcome
 from tracejudge.testing import make_score
 
 JUDGE = "faithfulness"
@@ -205,6 +207,21 @@ def test_the_dataset_of_a_stored_run_is_its_cases_in_any_order() -> None:
     assert of_scores(scores).dataset != of_scores(scores[1:]).dataset
 
 
+def test_markdown_reads_as_the_names_were_written() -> None:
+    rows = run_of(passing(90, 10))
+    result = decide(thresholds({"minimum": 0.5, "where": {"app": "shop"}}), rows, None)
+    check = replace(result.checks[0], name="my_judge app=my_app & #1 at least 50 %")
+    text = markdown(replace(result, checks=(check,)))
+    assert check.name in html.unescape(text)
+    assert "my_judge" not in text, "an underscore is markup"
+
+
+def test_two_judges_of_one_name_are_no_measurement() -> None:
+    scores = [make_score(1), make_score(2, judge_id=JudgeId("lexical@222222222222"))]
+    with pytest.raises(CheckFailed, match="several JudgeIds"):
+        of_scores(scores)
+
+
 def test_junit_and_markdown_hold_no_markup_of_a_case() -> None:
     run = run_of(passing(100, 0))
     hostile = RunVerdicts(
@@ -230,6 +247,8 @@ def test_junit_and_markdown_hold_no_markup_of_a_case() -> None:
     assert "<b>" not in text
     assert "\x1b" not in text
     assert "and 20 more" in text
+    first = min(check.changed[0] for check in result.checks)
+    assert html.unescape(text).count(first.replace("\x1b", " ")) == 1, "and reads as it was written"
     undecided = decide(thresholds({"minimum": 0.5}, min_cases=1000), run, None)
     assert ElementTree.fromstring(junit_xml(undecided)).get("errors") == "1"  # noqa: S314 - our own
 

@@ -66,6 +66,7 @@ def test_a_selection_survives_its_manifest_and_is_named_by_what_it_asks() -> Non
     assert again.digest == one.digest
     moved = Selection(where=where, files=(SourceFile(path="b.jsonl", sha256="0" * 64),), sample=10, seed=7)
     assert moved.digest == one.digest  # the same content elsewhere
+    assert moved.asks_as(Selection(where=where, files=one.files, sample=10, seed=7))
     later = Selection(where=TraceFilter(start=START + timedelta(days=1), app="shop"))
     assert later.digest != Selection(where=TraceFilter(start=START, app="shop")).digest
     assert later.asks_as(Selection(where=TraceFilter(start=START, app="shop")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from tracejudge.errors import NotFound
 from tracejudge.store import Store
 from tracejudge_consumer.alert_actions import read_actions, record_action
 from tracejudge_consumer.options import Moment, Span, config_option, json_option
+from tracejudge_consumer.person import this_person
 from tracejudge_consumer.rendering import console, ident, instant, one_line, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
@@ -177,7 +177,7 @@ def _record(
     end: datetime | None = None,
     **said: Any,
 ) -> Action:
-    by = said["by"] if said["by"] is not None else getpass.getuser()
+    by = said["by"] if said["by"] is not None else this_person()
     return record_action(store, verb, matchers=dict(matchers), start=start, end=end, by=by, note=said["note"])
 
 

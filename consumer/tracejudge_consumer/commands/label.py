@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Final, Literal
@@ -15,6 +14,7 @@ from tracejudge.errors import NotFound
 from tracejudge.scores import Label
 from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter, Wanted
 from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.person import this_person
 from tracejudge_consumer.rendering import console, ident, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.views.trace import show_trace
@@ -67,7 +67,7 @@ def command(
         raise click.UsageError("name a TRACE_ID, or a --queue")
     if queue is None and value is None:
         raise click.UsageError("say --yes or --no")
-    who = source or _me()
+    who = source or this_person()
     with connect_store(load_settings(config, require_caps=False)) as store:
         if trace_id is not None:
             label = _make(_one(store, trace_id, environment, app), criterion, float(bool(value)), note, who)
@@ -159,10 +159,3 @@ def _make(stored: StoredTrace, criterion: str, value: float, note: str, who: str
         note=note,
         labelled_at=datetime.now(timezone.utc),
     )
-
-
-def _me() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container's user without a name
-        return "unknown"

@@ -9,6 +9,9 @@ from tracejudge.gate.decide import Check, Decided, GateResult
 _SHOWN_CASES = 20
 _MARKS = {Decided.PASSED: "✅", Decided.FAILED: "❌", Decided.UNDECIDED: "❔"}
 
+_ENTITIES = {ord(char): f"&#{ord(char)};" for char in "&\\|<>[]*_@#`~"}
+"""In one pass: what stands for one sign holds others of them."""
+
 
 def junit_xml(result: GateResult) -> str:
     """A test suite with one test a check; an undecided one is an error, so that no dashboard shows it as passed."""
@@ -42,7 +45,7 @@ def markdown(result: GateResult) -> str:
     for check in result.checks:
         if check.decided is Decided.FAILED and check.changed:
             more = len(check.changed) - _SHOWN_CASES
-            cases = ", ".join(f"`{_cell(case).replace('`', '')}`" for case in check.changed[:_SHOWN_CASES])
+            cases = ", ".join(map(_cell, check.changed[:_SHOWN_CASES]))
             lines += [
                 "",
                 f"Passed before, fail now ({_cell(check.name)}): {cases}" + (f" and {more} more" if more > 0 else ""),
@@ -64,9 +67,7 @@ def seen(check: Check) -> str:
 
 def _cell(text: str) -> str:
     plain = "".join(char if char.isprintable() else " " for char in text)
-    for char in "\\|<>[]*_@#":
-        plain = plain.replace(char, f"&#{ord(char)};")
-    return plain
+    return plain.translate(_ENTITIES)
 
 
 def _xml(text: str) -> str:

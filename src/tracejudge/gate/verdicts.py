@@ -41,7 +41,7 @@ class RunVerdicts:
 def read_rows(path: Path) -> RunVerdicts:
     """The rows that `tracejudge score` wrote; how long answers took is in the manifest beside them, if there is one.
 
-    Raises CheckFailed for a file that is none of these, naming the line.
+    Raises CheckFailed for a file that is none of these, naming the line, and for one with two JudgeIds of one name.
     """
     verdicts = []
     with path.open(encoding="utf-8") as lines:
@@ -54,7 +54,22 @@ def read_rows(path: Path) -> RunVerdicts:
                 raise CheckFailed(
                     f"{path}: line {number} is no row of `tracejudge score` ({type(error).__name__}: {error})"
                 ) from error
+    _check_judges(str(path), verdicts)
     return RunVerdicts(dataset=_dataset(verdicts), verdicts=tuple(verdicts), latency_p95_ms=_latency_p95_ms(path))
+
+
+def _check_judges(source: str, verdicts: Iterable[Verdict]) -> None:
+    """Raises CheckFailed where a name stands for two judges: their verdicts are not one measurement."""
+    ids: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        ids.setdefault(verdict.judge_name, set()).add(verdict.judge_id)
+    for name, found in sorted(ids.items()):
+        if len(found) > 1:
+            raise CheckFailed(
+                f"{source}: judge {name!r} stands for several JudgeIds here ({', '.join(sorted(found))}), and a gate "
+                "measures with one: judge the dataset again with `tracejudge score`, or with `tracejudge replay` in a "
+                "run of its own"
+            )
 
 
 def _latency_p95_ms(path: Path) -> float | None:
@@ -77,7 +92,7 @@ def _dataset(verdicts: Iterable[Verdict]) -> str:
 
 
 def of_scores(scores: Iterable[Score]) -> RunVerdicts:
-    """The verdicts of a stored run."""
+    """The verdicts of a stored run. Raises CheckFailed where two JudgeIds of one name judged in it."""
     verdicts = tuple(
         Verdict(
             case=score.trace_id,
@@ -88,6 +103,7 @@ def of_scores(scores: Iterable[Score]) -> RunVerdicts:
         )
         for score in scores
     )
+    _check_judges("this run", verdicts)
     return RunVerdicts(dataset=_dataset(verdicts), verdicts=verdicts)
 
 

@@ -85,7 +85,7 @@ def open_run(
             raise CheckFailed(
                 f"run {run_id!r} is of another selection ({known.digest[:12]}): give this one another name with --run"
             )
-        selection = known
+        selection = replace(known, files=selection.files)  # the same content, wherever it lies by now
         kept = ("begun_at", "attempts", "cursor")
         manifest |= {name: before.manifest[name] for name in kept if name in before.manifest}
     manifest |= {"selection": selection.as_dict(), "selection_hash": selection.digest}

@@ -56,18 +56,19 @@ class Selection:
     @property
     def digest(self) -> str:
         """32 hex digits: equal selections have equal ones. Files count by their content, wherever they lie."""
-        value = self.as_dict()
-        value["files"] = [one.sha256 for one in self.files]
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(self._by_content(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def asks_as(self, other: Selection) -> bool:
         """Whether both ask the same but for their times, which move with the clock when they are given as "30d"."""
-        mine, theirs = self.as_dict(), other.as_dict()
+        mine, theirs = self._by_content(), other._by_content()
         for value in (mine, theirs):
             for name in ("start", "end", "draw"):
                 del value["where"][name]
         return mine == theirs
+
+    def _by_content(self) -> dict[str, Any]:
+        return {**self.as_dict(), "files": [one.sha256 for one in self.files]}
 
 
 def _json(value: object) -> object:

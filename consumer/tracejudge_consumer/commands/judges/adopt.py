@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from datetime import datetime
 
 import click
@@ -15,6 +14,7 @@ from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RunManifest, Store
 from tracejudge_consumer.adoption import adopt as adopt_judge
 from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.person import this_person
 from tracejudge_consumer.rendering import console, ident, instant, interval, percent, to_json
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -58,7 +58,7 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
             pairs = store.scores.pairs(LIVE_RUN, run_id, judge_a=old, judge_b=spec.judge_id())
             bridge = compare(pairs, kept_flips=0)
         said = " ".join(part for part in (f"run {run_id}.", _bridge(bridge), note) if part)
-        adopt_judge(store, spec, run_id=run_id, live_from=at, now=now, by=getpass.getuser(), note=said)
+        adopt_judge(store, spec, run_id=run_id, live_from=at, now=now, by=this_person(), note=said)
     if as_json:
         told = {"run": run_id, "judge_id": spec.judge_id(), "before": old, "live_from": at, "bridge": bridge}
         click.echo(to_json(told))
