@@ -151,9 +151,12 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def _fail(error: Exception, status: int) -> int:
+    from tracejudge_consumer.rendering import harmless  # here: a command that goes well need not load it
+
+    # An error may quote a trace, a line of a file or an app's name: nothing of it may speak to the terminal.
     lines = str(error).splitlines() or [type(error).__name__]
     for line in lines:
-        click.echo(f"{click.style('error', fg='red', bold=True)}: {line}", err=True)
+        click.echo(f"{click.style('error', fg='red', bold=True)}: {harmless(line)}", err=True)
     return status
 
 

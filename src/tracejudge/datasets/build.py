@@ -82,7 +82,9 @@ def build(
             found = clean(
                 trace.model_copy(update={"user_id": None, "session_id": None}), lambda note: notes.update([note])
             )
-            trace = found if isinstance(found, Trace) else trace
+            if not isinstance(found, Trace):
+                raise TypeError(f"{type(found).__name__} came of a trace")  # rather than writing it down as it was
+            trace = found
         rows.append(Row(_with_case(trace), mine))
     kept, exact, near = _distinct(rows, policy)
     return Built(
