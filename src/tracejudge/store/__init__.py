@@ -9,11 +9,19 @@ from tracejudge.store.connect import open_store
 from tracejudge.store.finding import Wanted, words_of
 from tracejudge.store.forgetting import Forgotten, forgotten_row
 from tracejudge.store.growth import Growth, TableFacts
+from tracejudge.store.queries import (
+    GROUP_FIELDS,
+    TRACE_FIELDS,
+    DeadLetterFilter,
+    Draw,
+    RateQuery,
+    ScoreFilter,
+    TraceFilter,
+    is_trace_field,
+)
 from tracejudge.store.reported import ReportedModel
 from tracejudge.store.retention import Retention
 from tracejudge.store.rows import (
-    GROUP_FIELDS,
-    TRACE_FIELDS,
     Adoption,
     AlertSnapshot,
     BucketRow,
@@ -21,29 +29,23 @@ from tracejudge.store.rows import (
     Cursor,
     CutOff,
     DeadCount,
-    DeadLetterFilter,
     DeadLetterState,
-    Draw,
     Inserted,
     Known,
     Lease,
     LedgerLine,
     OutboxItem,
     Pair,
-    RateQuery,
     RegisteredJudge,
     Rejected,
     RunManifest,
     SamplingEpoch,
-    ScoreFilter,
     StoredDeadLetter,
     StoredFeedback,
     StoredPart,
     StoredTrace,
-    TraceFilter,
     TracePlace,
     UserAction,
-    is_trace_field,
 )
 from tracejudge.store.sampling_counts import DecidedRow, FirstSeen
 from tracejudge.store.sampling_epochs import EpochsRead

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceKey
 from tracejudge.store.connection import Connection
-from tracejudge.store.rows import ScoreFilter, TraceFilter
+from tracejudge.store.queries import ScoreFilter, TraceFilter
 from tracejudge.store.scores import Scores
 from tracejudge.store.traces import trace_conditions
 

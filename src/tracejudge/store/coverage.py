@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from tracejudge.store.connection import Connection
+from tracejudge.store.queries import RateQuery, is_trace_field
 from tracejudge.store.rates import pane, pane_start, window
-from tracejudge.store.rows import CutOff, RateQuery, is_trace_field
+from tracejudge.store.rows import CutOff
 
 _KEY: Final = "environment, app, judge_name, event_time, trace_id, judge_id, run_id"
 

@@ -13,14 +13,8 @@ from typing import Final, Literal
 
 from tracejudge.scores import DeadLetter
 from tracejudge.store.connection import Connection, Row
-from tracejudge.store.rows import (
-    DeadCount,
-    DeadLetterFilter,
-    Inserted,
-    Rejected,
-    StoredDeadLetter,
-    StoredTrace,
-)
+from tracejudge.store.queries import DeadLetterFilter
+from tracejudge.store.rows import DeadCount, Inserted, Rejected, StoredDeadLetter, StoredTrace
 from tracejudge.store.table import Columns, Table, Where
 from tracejudge.store.values import EPOCH, bound_instant, from_microseconds, microseconds, text, to_json, whole
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from tracejudge.store.connection import Connection
 from tracejudge.store.finding import Wanted
-from tracejudge.store.rows import ScoreFilter
+from tracejudge.store.queries import ScoreFilter
 from tracejudge.store.score_rows import score_conditions
 from tracejudge.store.table import Where
 from tracejudge.store.traces import judged_conditions

@@ -14,7 +14,8 @@ from typing import Final, Literal
 
 from tracejudge.scores import TraceKey
 from tracejudge.store.connection import Connection, Row
-from tracejudge.store.rows import ScoreFilter, StoredTrace, TraceFilter
+from tracejudge.store.queries import ScoreFilter, TraceFilter
+from tracejudge.store.rows import StoredTrace
 from tracejudge.store.score_rows import score_conditions
 from tracejudge.store.traces import Traces, judged_conditions
 from tracejudge.store.values import from_milliseconds

@@ -14,7 +14,8 @@ from tracejudge.scores import LIVE_RUN, Decision, JudgeId, LedgerRow
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.coverage import cut_off
 from tracejudge.store.judges import Judges
-from tracejudge.store.rows import CutOff, Inserted, LedgerLine, RateQuery, RegisteredJudge
+from tracejudge.store.queries import RateQuery
+from tracejudge.store.rows import CutOff, Inserted, LedgerLine, RegisteredJudge
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.values import (
     EPOCH,

@@ -14,8 +14,9 @@ from tracejudge.scores import LIVE_RUN
 from tracejudge.store.connection import Connection
 from tracejudge.store.judges import Judges
 from tracejudge.store.progress import Progress
+from tracejudge.store.queries import RateQuery
 from tracejudge.store.rates import SUMS, bucket_row, pane, window
-from tracejudge.store.rows import BucketRow, RateQuery
+from tracejudge.store.rows import BucketRow
 from tracejudge.store.values import EPOCH, bound_instant, microseconds
 
 _KEYS: Final = "environment, app, judge_name, judge_id, minute, version, category, stratum"

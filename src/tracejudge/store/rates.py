@@ -13,7 +13,8 @@ from typing import Any, Final
 from tracejudge.scores import Bucket, JudgeId
 from tracejudge.store.connection import Connection
 from tracejudge.store.judges import Judges
-from tracejudge.store.rows import Adoption, BucketRow, RateQuery, is_trace_field
+from tracejudge.store.queries import RateQuery, is_trace_field
+from tracejudge.store.rows import Adoption, BucketRow
 from tracejudge.store.table import Where
 from tracejudge.store.values import EPOCH, bound_instant, from_milliseconds
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from tracejudge.scores import InvalidReason, Outcome, Score
-from tracejudge.store.rows import Cursor, ScoreFilter
+from tracejudge.store.queries import ScoreFilter
+from tracejudge.store.rows import Cursor
 from tracejudge.store.table import Where
 from tracejudge.store.values import RowRefused, bound_instant, microseconds
 

@@ -15,9 +15,10 @@ from tracejudge.scores import LIVE_RUN, JudgeId, Outcome, Score, TraceKey, Usage
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.judges import Judges
 from tracejudge.store.minutes import Minutes
+from tracejudge.store.queries import RateQuery, ScoreFilter, TraceFilter
 from tracejudge.store.rates import raw_buckets
 from tracejudge.store.reported import ReportedModel, reported_models
-from tracejudge.store.rows import BucketRow, Cursor, Inserted, Known, Pair, RateQuery, ScoreFilter, TraceFilter
+from tracejudge.store.rows import BucketRow, Cursor, Inserted, Known, Pair
 from tracejudge.store.score_rows import MAX_REVISION, behind, row_version, score_conditions, sound
 from tracejudge.store.strata_sizes import StratumSize, strata_sizes
 from tracejudge.store.table import Columns, RejectSink, Table, Where

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from tracejudge.store.connection import Connection
+from tracejudge.store.queries import RateQuery, is_trace_field
 from tracejudge.store.rates import pane, pane_start, window
-from tracejudge.store.rows import RateQuery, is_trace_field
 
 _KEY: Final = "environment, app, judge_name, event_time, trace_id, run_id"
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from tracejudge.scores import LIVE_RUN, TraceKey
 from tracejudge.store.connection import Connection, Row
+from tracejudge.store.queries import TraceFilter
 from tracejudge.store.rates import trace_field
-from tracejudge.store.rows import Inserted, StoredTrace, TraceFilter, TracePlace
+from tracejudge.store.rows import Inserted, StoredTrace, TracePlace
 from tracejudge.store.score_rows import judge_condition
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_index import KEYS_IN, TraceIndex, key_parameters

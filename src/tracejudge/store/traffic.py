@@ -13,8 +13,8 @@ from typing import Final
 
 from tracejudge.scores import JudgeId
 from tracejudge.store.connection import Connection
+from tracejudge.store.queries import RateQuery
 from tracejudge.store.rates import only, pane, pane_start, trace_field, window, with_trace_fields
-from tracejudge.store.rows import RateQuery
 
 _LEVELS: Final = "quantilesExactLow(0.5, 0.95, 0.99)"
 _LEVELS_IF: Final = "quantilesExactLowIf(0.5, 0.95, 0.99)"
