@@ -20,9 +20,10 @@ from tracejudge.scores import JudgeId, Score
 from tracejudge.store import Cursor, RateQuery, ScoreFilter, TraceFilter, Wanted
 from tracejudge.store.rates import raw_buckets
 from tracejudge.testing import make_score
+from tracejudge_consumer.limits import PipelineLimits
 
-DEFAULT_BATCH: Final = 100 * len(JUDGES)
-"""The consumer's 100 records, by each judge."""
+DEFAULT_BATCH: Final = PipelineLimits().result_rows
+"""Rows that the consumer stores at once under load."""
 
 _NEWEST_ROWS: Final = 13_888  # of 10 million in 30 days, an hour's
 HOUR: Final = RateQuery(start=END, end=END + timedelta(hours=1))
