@@ -134,3 +134,21 @@ def test_the_command_says_where_a_rate_is_stratified(
     window = ("--since", "2026-01-01T12:00:00Z", "--until", "2026-01-01T13:00:00Z")
     assert run(["rates", "--config", str(path), *window, "--step", "all", "--exact"]) == EXIT_DONE
     assert "stratified: the sizes of all strata are known in windows of lexical" in capsys.readouterr().out
+
+
+def test_people_are_shown_the_exact_figures_unless_the_window_is_too_large(
+    store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    insert(store)
+    config = tmp_path / "tracejudge.toml"
+    config.write_text(f'queue = "sqlite:///q.db"\nstore = "{store_url}"\n')
+    window = ("--since", START.isoformat(), "--until", (START + timedelta(hours=1)).isoformat(), "--step", "all")
+    shown = []
+    for limit in (900, 899):
+        monkeypatch.setattr("tracejudge.reports.rates.MOST_TRACES_READ", limit)
+        capsys.readouterr()
+        assert run(["rates", "--config", str(config), *window]) == EXIT_DONE
+        shown.append(capsys.readouterr().out)
+    assert "stratified" in shown[0]
+    assert "from sums by the minute" not in shown[0]
+    assert "from sums by the minute" in shown[1]

@@ -11,7 +11,7 @@ from typing import Final
 import click
 from rich.text import Text
 
-from tracejudge.reports import RateLine, read_rates
+from tracejudge.reports import RateLine, read_rates, small_enough
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, is_trace_field
 from tracejudge.windows import enough, floor_to
@@ -45,9 +45,10 @@ Examples:
   tracejudge rates --by prompt_version --where tags.tenant=acme --facts
 
 The estimate weights each judged trace by 1 / its chance of being judged. The interval is Wilson's, on the
-effective sample size. Where `plain` differs from it, sampling kept some traffic more often than other. With
---exact the same answer to the same question is one observation an hour, and the estimate is put together from strata
-where their sizes are known: where all that the judge did not judge was left out by sampling alone.""",
+effective sample size. Where `plain` differs from it, sampling kept some traffic more often than other. The same answer
+to the same question is one observation an hour, and the estimate is put together from strata where their sizes are
+known: where all that the judge did not judge was left out by sampling alone. Windows of more than 200 000 traces are
+read from sums by the minute, which know neither; --exact reads every row of these too.""",
 )
 @config_option
 @json_option
@@ -60,7 +61,11 @@ where their sizes are known: where all that the judge did not judge was left out
 @click.option("--facts", "with_facts", is_flag=True, help="Also traffic, latency, cost and change per window.")
 @click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
 @click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
-@click.option("--exact", is_flag=True, help="From every row: copies count once an hour, strata by their sizes. Slower.")
+@click.option(
+    "--exact/--by-minute",
+    default=None,
+    help="From every row, or from sums by the minute.  [default: exact up to 200 000 traces]",
+)
 @click.option("--min-effective", default=20.0, show_default=True, help="Below it a line says: not enough data.")
 def command(
     config: str,
@@ -77,7 +82,7 @@ def command(
     with_facts: bool,
     judge: str | None,
     run_id: str,
-    exact: bool,
+    exact: bool | None,
     min_effective: float,
 ) -> None:
     """Pass rates with intervals, per window and slice."""
@@ -107,6 +112,7 @@ def command(
         also=_conditions(also),
     )
     with connect_store(load_settings(config)) as store:
+        exact = small_enough(store, query) if exact is None else exact
         lines = read_rates(store, query, exact=exact)
         cut_off = Counter[str]()
         for one in store.ledger.cut_off(query):
@@ -116,7 +122,7 @@ def command(
         effort = store.traffic.effort(query) if with_facts or as_json else []
     if as_json:
         facts = {"traffic": served, "effort": effort}
-        click.echo(to_json({"query": query, "lines": lines, "over_budget": cut_off, **facts}))
+        click.echo(to_json({"query": query, "exact": exact, "lines": lines, "over_budget": cut_off, **facts}))
         return
     out = console()
     if not lines:
@@ -130,6 +136,8 @@ def command(
         for shown in facts_tables(lines, served, effort, group_by=group_by):
             out.print()
             out.print(shown)
+    if not exact:
+        out.print("from sums by the minute: copies of an answer count one by one; --exact counts them once an hour")
     if any(line.stratified for line in lines):
         out.print("stratified: the sizes of all strata are known in windows of " + ", ".join(_stratified(lines)))
     for name, traces in cut_off.items():

@@ -4,7 +4,7 @@ from tracejudge.reports.accuracy import Accuracy
 from tracejudge.reports.compare import Agreement, Comparison, Flip, Side, compare, in_words
 from tracejudge.reports.labelled import settled_labels
 from tracejudge.reports.paired import Estimate
-from tracejudge.reports.rates import RateLine, read_rates
+from tracejudge.reports.rates import RateLine, read_rates, small_enough
 from tracejudge.reports.release import ReleaseCheck, ReleaseLine, check_release
 from tracejudge.reports.unpaired import ReleaseVerdict, Verdict
 
@@ -25,4 +25,5 @@ __all__ = [
     "in_words",
     "read_rates",
     "settled_labels",
+    "small_enough",
 ]

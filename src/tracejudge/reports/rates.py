@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from tracejudge.reports.paired import Estimate
 from tracejudge.reports.unpaired import difference
 from tracejudge.scores import Bucket, JudgeId
-from tracejudge.store import RateQuery, Store, is_trace_field
+from tracejudge.store import RateQuery, Store, TraceFilter, is_trace_field
 from tracejudge.windows import PassRate, Window, pass_rate, tiles
+
+MOST_TRACES_READ: Final = 200_000
+"""In a window, up to which views read every row unless told otherwise: about a second's work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,19 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95, exac
             )
             before = rate
     return lines
+
+
+def small_enough(store: Store, query: RateQuery) -> bool:
+    """Whether the query's window holds few enough traces to read every row of it for a person who waits."""
+    where = TraceFilter(
+        start=query.start,
+        end=query.end,
+        environment=query.environment,
+        app=query.app,
+        version=query.version,
+        category=query.category,
+    )
+    return store.traces.count(where) <= MOST_TRACES_READ
 
 
 def _known_sizes(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tracejudge.errors import NotFound
-from tracejudge.reports.rates import read_rates
+from tracejudge.reports.rates import read_rates, small_enough
 from tracejudge.reports.unpaired import ReleaseVerdict, Verdict, judge_release
 from tracejudge.scores import JudgeId
 from tracejudge.store import RateQuery, Store
@@ -52,7 +52,8 @@ def check_release(
     when no judge has judged both: verdicts of two judges say nothing about two releases.
     """
     rates: dict[tuple[str, JudgeId, bool], dict[str, PassRate | None]] = {}
-    for line in read_rates(store, replace(query, version=None, step_s=None, group_by=("version",))):
+    by_version_query = replace(query, version=None, step_s=None, group_by=("version",))
+    for line in read_rates(store, by_version_query, exact=small_enough(store, by_version_query)):
         if (version := line.group["version"]) in (new, old):
             rates.setdefault((line.judge_name, line.judge_id, line.heuristic), {})[version] = line.rate
     for version in (new, old):
