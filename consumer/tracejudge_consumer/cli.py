@@ -126,6 +126,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
     except click.ClickException as error:
+        error.message = _harmless(error.message)
         error.show()
         return EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
@@ -151,13 +152,17 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def _fail(error: Exception, status: int) -> int:
-    from tracejudge_consumer.rendering import harmless  # here: a command that goes well need not load it
-
-    # An error may quote a trace, a line of a file or an app's name: nothing of it may speak to the terminal.
     lines = str(error).splitlines() or [type(error).__name__]
     for line in lines:
-        click.echo(f"{click.style('error', fg='red', bold=True)}: {harmless(line)}", err=True)
+        click.echo(f"{click.style('error', fg='red', bold=True)}: {_harmless(line)}", err=True)
     return status
+
+
+def _harmless(text: str) -> str:
+    """An error may quote a trace, a line of a file or an app's name: nothing of it may speak to the terminal."""
+    from tracejudge_consumer.rendering import harmless  # here: a command that goes well need not load it
+
+    return harmless(text)
 
 
 if __name__ == "__main__":

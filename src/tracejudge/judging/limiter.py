@@ -103,7 +103,8 @@ class Limiter:
         """Waits, with the slot in hand, until the endpoint's rates allow a call of about `tokens`; then it is open."""
         if self._paces or self._closes:
             await self._paced(tokens)
-        self._open_calls += 1
+        with self._lock:
+            self._open_calls += 1
 
     def answered(self, latency_s: float) -> None:
         """A call that was begun got its answer."""
