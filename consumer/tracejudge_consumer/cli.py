@@ -7,6 +7,7 @@ Exit status: 0 done or passed, 1 a quality or check failure, 2 could not decide,
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import sys
 import traceback
@@ -126,8 +127,9 @@ def run(args: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
     except click.ClickException as error:
-        error.message = _harmless(error.message)
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        click.echo(_harmless(said.getvalue()), nl=False, err=True)
         return EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from tests.unit.test_alerts_notifiers import EVENT, Receiver
 from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, NotifierSettings, build_notifiers
+from tracejudge.alerts.notifiers.email import EmailNotifier
 from tracejudge.alerts.notifiers.formats import alertmanager_body, incident_key, pagerduty_body, slack_body
 from tracejudge.errors import SettingsError
 
@@ -171,6 +172,27 @@ def test_a_mail_server_that_refuses_or_is_not_there_is_not_delivered(mailbox: tu
         channel(**MAIL, port=port, allow_private=True).notify(EVENT)
     with pytest.raises(NotDelivered, match="allow_private"):
         channel(**MAIL, port=port).notify(EVENT)
+
+
+def test_mail_goes_to_the_address_that_was_checked_and_to_no_second_answer(mailbox: tuple[Mailbox, int]) -> None:
+    box, port = mailbox
+    asked: list[str] = []
+
+    def once(host: str, port: int) -> list[Any]:
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    mail = EmailNotifier(
+        host="mail.invalid",  # no resolver of any system knows it: a second look would fail
+        port=port,
+        sender="alerts@example.org",
+        recipients=["a@example.org"],
+        allow_private=True,
+        resolver=once,
+    )
+    mail.notify(EVENT)
+    assert len(box.messages) == 1
+    assert asked == ["mail.invalid"]
 
 
 @pytest.mark.parametrize(

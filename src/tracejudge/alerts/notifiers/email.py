@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import json
 import smtplib
+import socket
 import ssl
 from collections.abc import Sequence
 from datetime import timezone
 from email.message import EmailMessage
+from typing import Any
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, checked_address, resolve
+from tracejudge.alerts.notifiers.address import Address, AddressRefused, Resolve, checked_address, resolve
 from tracejudge.alerts.notifiers.formats import incident_key
 from tracejudge.alerts.notify import NotDelivered
 from tracejudge.alerts.wire import event_to_json
+
+
+class _To:
+    """A connection to the address that was checked, whatever the name leads to by now; the name is for TLS alone."""
+
+    def __init__(self, address: Address, *names: Any, **more: Any) -> None:
+        self._address = address  # first: smtplib connects as it is made
+        super().__init__(*names, **more)
+
+    def _get_socket(self, _host: str, port: int, timeout: float) -> socket.socket:
+        made: socket.socket = super()._get_socket(self._address.host, port, timeout)  # type: ignore[misc]
+        return made
+
+
+class _PlainTo(_To, smtplib.SMTP):
+    pass
+
+
+class _TlsTo(_To, smtplib.SMTP_SSL):
+    pass
 
 
 class EmailNotifier:
@@ -52,8 +74,10 @@ class EmailNotifier:
 
     def notify(self, event: AlertEvent) -> None:
         try:
-            checked_address(self._host, self._port, allow_private=self._allow_private, resolver=self._resolver)
-            with self._connect() as server:
+            address = checked_address(
+                self._host, self._port, allow_private=self._allow_private, resolver=self._resolver
+            )
+            with self._connect(address) as server:
                 if self._password is not None:
                     if not self._tls:
                         server.starttls(context=ssl.create_default_context())
@@ -66,11 +90,11 @@ class EmailNotifier:
         except (OSError, smtplib.SMTPException) as error:
             raise NotDelivered(f"{self._name}: {self._host!r} did not take it: {type(error).__name__}") from error
 
-    def _connect(self) -> smtplib.SMTP:
+    def _connect(self, address: Address) -> smtplib.SMTP:
         if self._tls:
             context = ssl.create_default_context()
-            return smtplib.SMTP_SSL(self._host, self._port, timeout=self._timeout_s, context=context)
-        return smtplib.SMTP(self._host, self._port, timeout=self._timeout_s)
+            return _TlsTo(address, self._host, self._port, timeout=self._timeout_s, context=context)
+        return _PlainTo(address, self._host, self._port, timeout=self._timeout_s)
 
     def _message(self, event: AlertEvent) -> EmailMessage:
         message = EmailMessage()
