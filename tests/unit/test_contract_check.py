@@ -235,3 +235,11 @@ def test_what_the_codec_refuses_has_a_fault_that_says_something_and_what_it_take
             json.dumps([fault.field, fault.value, fault.limit]).encode("utf-8")
     else:
         assert found == ()
+
+
+def test_a_fault_names_its_field_once(tmp_path: Path) -> None:
+    record = good()
+    del record["schema_version"]
+    found = faults(tmp_path, record)["schema_version"]
+    assert found.value == "is missing, send 1"
+    assert faults(tmp_path, good(kind="span"))["kind"].value == "'span' is not one of 'trace', 'part', 'feedback'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import click
 from pydantic import ValidationError
@@ -20,8 +21,10 @@ from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
-from tracejudge_consumer.settings import faults_of, load_settings, read_toml
+from tracejudge_consumer.settings import IN_EXAMPLE, faults_of, load_settings, read_toml
 from tracejudge_consumer.wiring import connect_store, stored_series
+
+NO_SERIES: Final = "no series yet: the alert loop (`tracejudge watch`) has folded no scores, or there are no [[rules]]"
 
 
 @click.command(
@@ -50,7 +53,13 @@ def try_rules(file: str, config: str, as_json: bool) -> int:
     try:
         trials = TrialFile.model_validate(read_toml(Path(file)))
     except ValidationError as error:
-        raise SettingsError([f"{file}: {fault}" for fault in faults_of(error)]) from error
+        # The shape of this file stands in our own help; the settings' example does not have it.
+        raise SettingsError(
+            [
+                f"{file}: {fault}".replace(IN_EXAMPLE, "`tracejudge alerts test --help` shows an example")
+                for fault in faults_of(error)
+            ]
+        ) from error
     rules = trials.rules or load_settings(config, require_caps=False).rules
     if not rules:
         raise SettingsError([f"{file}: has no [[rules]], and neither has {config}: there is nothing to try"])
@@ -145,6 +154,9 @@ def explain(config: str, as_json: bool) -> None:
     ]
     if as_json:
         click.echo(to_json({"series": found}))
+        return
+    if not series:
+        console().print(NO_SERIES)
         return
     rows = []
     for status, seen in zip(series, found, strict=True):

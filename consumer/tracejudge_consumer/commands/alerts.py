@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge_consumer.commands.alert_trials import explain, try_history, try_rules
+from tracejudge_consumer.commands.alert_trials import NO_SERIES, explain, try_history, try_rules
 from tracejudge_consumer.commands.alert_verbs import accept, actions, dismiss, mark, silence
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, interval, percent, table, to_json
@@ -47,7 +47,7 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
         return
     out = console()
     if not series:
-        out.print("no series yet: the alert loop (`tracejudge watch`) has folded no scores, or there are no [[rules]]")
+        out.print(NO_SERIES)
     else:
         rows = [
             [

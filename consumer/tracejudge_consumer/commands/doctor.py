@@ -77,7 +77,11 @@ def run_checks(config: str) -> Iterator[Check]:
                 fix=f"edit {config}" if Path(config).exists() else "tracejudge init",
             )
         return
-    yield Check(subject="settings", status="ok", detail=f"{config}: {len(settings.judges)} judges")
+    yield Check(
+        subject="settings",
+        status="ok",
+        detail=f"{config}: {len(settings.judges)} judge{'s' * (len(settings.judges) != 1)}",
+    )
     yield from _check_queue(settings)
     yield from _check_store(settings)
     for spec in settings.judges:

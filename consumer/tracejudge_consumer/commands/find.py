@@ -85,5 +85,5 @@ def command(
         ]
         for one in found
     ]
-    out.print(table(f"{len(found)} answers, the newest first", columns, rows))
+    out.print(table(f"{len(found)} answer{'s' * (len(found) != 1)}, the newest first", columns, rows))
     out.print("next: tracejudge show TRACE_ID" + ("" if config == DEFAULT_CONFIG else f" -c {config}"))

@@ -42,6 +42,7 @@ Examples:
   tracejudge gate --run nightly --thresholds quality.toml --junit gate.xml
   tracejudge gate dataset.jsonl.scores.jsonl --baseline baseline.json --update-baseline
 
+\b
 thresholds.toml:
   min_cases = 20                    # fewer settled cases decide nothing
   [[thresholds]]
@@ -61,9 +62,10 @@ Exit status: 0 passed, 1 failed, 2 not enough evidence.""",
 @click.option(
     "--thresholds",
     "thresholds_file",
-    type=click.Path(exists=True, dir_okay=False),
+    type=click.Path(dir_okay=False),
     default="thresholds.toml",
     show_default=True,
+    help="What is asked for.",
 )
 @click.option("--baseline", "baseline_file", type=click.Path(dir_okay=False), default=None, help="The committed one.")
 @click.option("--update-baseline", is_flag=True, help="Make this run the baseline, and stop.")
@@ -85,6 +87,10 @@ def command(
     """Pass or fail a release on the verdicts of a run."""
     if (rows is None) == (run_id is None):
         raise click.UsageError("name a file of rows that `tracejudge score` wrote, or --run NAME")
+    if not update_baseline and not Path(thresholds_file).is_file():
+        raise SettingsError(
+            [f"{thresholds_file}: no such file: `tracejudge gate --help` shows one, and --thresholds names another"]
+        )
     run = read_rows(Path(rows)) if rows is not None else _stored(config, run_id or "")
     if update_baseline:
         if baseline_file is None:

@@ -39,15 +39,23 @@ verdict stands. Its calls count in the judge's budget.""",
 @click.argument("trace_id")
 @config_option
 @json_option
-@click.option("--judge", "judges", multiple=True, required=True, help="NAME from the settings, or FILE.toml.")
+@click.option(
+    "--judge", "judges", multiple=True, help="NAME from the settings, or FILE.toml.  [default: the only judge]"
+)
 @click.option("--environment", default=None, help="Only in this environment.")
 @click.option("--app", default=None, help="Only in this app.")
 def command(
     trace_id: str, config: str, as_json: bool, judges: tuple[str, ...], environment: str | None, app: str | None
 ) -> int:
     """Judge one stored answer by hand."""
+    settings = load_settings(config, require_caps=False)
+    if not judges:
+        if len(settings.judges) != 1:
+            there = ", ".join(spec.name for spec in settings.judges) or "none in the settings"
+            raise click.UsageError(f"name one or more by --judge: {there}")
+        judges = (settings.judges[0].name,)
     specs = resolve_judges(config, judges)
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    with connect_store(settings) as store:
         found = store.traces.get(trace_id, environment=environment, app=app)
         if not found:
             raise NotFound(f"no trace {trace_id!r} in the store; `tracejudge find` looks for one")

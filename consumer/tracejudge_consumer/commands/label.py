@@ -68,7 +68,15 @@ def command(
     if queue is None and value is None:
         raise click.UsageError("say --yes or --no")
     who = source or this_person()
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    measured = sorted({spec.criterion for spec in settings.judges})
+    if measured and criterion not in measured:
+        click.echo(
+            f"note: no judge of {config} measures {ident(criterion)!r}, so nothing is compared with this label; "
+            f"they measure {', '.join(map(ident, measured))}",
+            err=True,
+        )
+    with connect_store(settings) as store:
         if trace_id is not None:
             label = _make(_one(store, trace_id, environment, app), criterion, float(bool(value)), note, who)
             store.labels.insert([label])

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import click
 
+from tracejudge.errors import NotFound
 from tracejudge.reports import ReleaseCheck, ReleaseLine, Verdict, check_release
 from tracejudge.store import RateQuery
 from tracejudge.windows import PassRate
@@ -37,7 +38,7 @@ Examples:
   tracejudge release check v42 --against v41
   tracejudge release check v42 --against v41 --app shop --judge faithfulness --max-drop 3 --since 2d
 
-Exit status: 0 no worse by more than --max-drop, 1 worse, 2 not enough judged traces yet.
+Exit status: 0 no worse by more than --max-drop, 1 worse, 2 not enough judged traces yet, or none.
 
 Both rates are weighted, and each judge is compared with itself only. The verdict is read off the interval of the
 difference: no worse when all of it lies above -max-drop, worse when all of it lies below. Decide beforehand when you
@@ -90,15 +91,20 @@ def check(
         raise click.BadParameter("is not before --until", param_hint="--since")
     query = RateQuery(start=since, end=end, environment=environment, app=app, judge=judge)
     with connect_store(load_settings(config, require_caps=False)) as store:
-        result = check_release(
-            store,
-            query,
-            new=new,
-            old=old,
-            allowed_drop=points / 100,
-            minimum_effective=min_effective,
-            confidence=confidence,
-        )
+        try:
+            result = check_release(
+                store,
+                query,
+                new=new,
+                old=old,
+                allowed_drop=points / 100,
+                minimum_effective=min_effective,
+                confidence=confidence,
+            )
+        except NotFound as nothing:
+            # A release of five minutes ago: a pipeline must not read "no scores yet" as "worse".
+            click.echo(f"{_WORDS[Verdict.NOT_ENOUGH]}: {nothing}", err=True)
+            return EXIT_UNDECIDED
     if as_json:
         click.echo(to_json({"new": new, "old": old, "max_drop": points / 100, "check": result}))
     else:

@@ -78,7 +78,9 @@ def _faults(error: RecordError) -> tuple[Fault, ...]:
         limit, remedy = f"the whole number {SCHEMA_VERSION}", f'send "schema_version": {SCHEMA_VERSION}'
         if error.reason == "schema_too_new":
             remedy = "upgrade the consumer, or send what the older version says"
-    return (Fault(reason=error.reason, field=error.field or "", value=_clean(str(error)), limit=limit, remedy=remedy),)
+    # The codec's message begins with the field, which has a place of its own here.
+    seen = str(error).removeprefix(f"{error.field}: ") if error.field else str(error)
+    return (Fault(reason=error.reason, field=error.field or "", value=_clean(seen), limit=limit, remedy=remedy),)
 
 
 def too_large(size_bytes: int, limit_bytes: int) -> Fault:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from pydantic import ValidationError
+
+IN_EXAMPLE: Final = "deploy/settings.example.toml shows it"
 
 
 def faults_of(error: ValidationError) -> list[str]:
@@ -16,7 +19,7 @@ def faults_of(error: ValidationError) -> list[str]:
             key += f"[{step}]" if isinstance(step, int) else f".{step}" if key else str(step)
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "missing":
-            lines.append(f"{key}: is missing; deploy/settings.example.toml shows it")
+            lines.append(f"{key}: is missing; {IN_EXAMPLE}")
         elif fault["type"] == "extra_forbidden":
             lines.append(f"{key}: is not a setting; look for a typing error, or in deploy/settings.example.toml")
         elif _may_hold_a_secret(key):
