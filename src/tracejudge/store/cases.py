@@ -9,7 +9,7 @@ from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceKey
 from tracejudge.store.connection import Connection
 from tracejudge.store.queries import ScoreFilter, TraceFilter
 from tracejudge.store.scores import Scores
-from tracejudge.store.traces import trace_conditions
+from tracejudge.store.trace_filters import trace_conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from tracejudge.store.finding import Wanted
 from tracejudge.store.queries import ScoreFilter
 from tracejudge.store.score_rows import score_conditions
 from tracejudge.store.table import Where
-from tracejudge.store.traces import judged_conditions
+from tracejudge.store.trace_filters import judged_conditions
 
 PIECE_ROWS: Final = 100_000
 

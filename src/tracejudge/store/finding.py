@@ -17,7 +17,8 @@ from tracejudge.store.connection import Connection, Row
 from tracejudge.store.queries import ScoreFilter, TraceFilter
 from tracejudge.store.rows import StoredTrace
 from tracejudge.store.score_rows import score_conditions
-from tracejudge.store.traces import Traces, judged_conditions
+from tracejudge.store.trace_filters import judged_conditions
+from tracejudge.store.traces import Traces
 from tracejudge.store.values import from_milliseconds
 
 TEXT: Final = "lowerUTF8(concat(query, ' ', ifNull(response, '')))"

@@ -10,22 +10,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tracejudge.scores import LIVE_RUN, Decision, JudgeId, LedgerRow, TraceKey
 from tracejudge.store.connection import Connection
 from tracejudge.store.ledger import Ledger
 from tracejudge.store.minutes import Minutes
+from tracejudge.store.places import Place, at_places, chunks, scope_of
 from tracejudge.store.progress import Progress
 from tracejudge.store.table import Where
 from tracejudge.store.tombstones import ANY, PREFIX, Identity, Kind, Tombstone, Tombstones, hashed
 from tracejudge.store.values import bound_instant, from_milliseconds
-
-_AT_ONCE: Final = 500
-"""Traces of one statement: a mutation rewrites every part it touches, so few large ones are far cheaper than many."""
 
 _BY_TIME: Final = ("scores", "scores_by_judged", "ledger")  # found through their event time
 _BY_ID: Final = ("labels", "feedback", "parts")
@@ -33,13 +31,6 @@ _TEXTS: Final = (("alert_events", "evidence"), ("alert_snapshots", "state"), ("r
 _SWEPT: Final = ("traces", "trace_index", "scores", "ledger", "parts", "labels", "feedback")
 _SYNC: Final = "SETTINGS mutations_sync = 2"
 _REPLACEMENT: Final = "forgotten"
-
-
-class _Place(NamedTuple):
-    """A trace and the event time under which its rows stand."""
-
-    key: TraceKey
-    event_time: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +88,7 @@ class Forgetting:
             self._tombstones.insert([_stone(key, stone) for key in sorted({place.key for place in places})])
         rows = self._delete(places, at)
         if kind == "trace":
-            rows += self._loose(_scope(environment, app).equal("trace_id", value))
+            rows += self._loose(scope_of(environment, app).equal("trace_id", value))
         rows += self._dead_letters(kind, [value])
         if kind == "user":
             rows += self._dead_letters("trace", sorted({place.key.trace_id for place in places}))
@@ -134,23 +125,23 @@ class Forgetting:
                 if time_ms is not None:
                     times.add(from_milliseconds(time_ms))
         buried_keys = sorted(self._tombstones.forgotten(identities))  # a tombstone may be of one app alone
-        rows = self._delete([_Place(key, time) for key in buried_keys for time in sorted(recent[key])], at)
+        rows = self._delete([Place(key, time) for key in buried_keys for time in sorted(recent[key])], at)
         for key in buried_keys:
-            rows += self._loose(_scope(key.environment, key.app).equal("trace_id", key.trace_id))
+            rows += self._loose(scope_of(key.environment, key.app).equal("trace_id", key.trace_id))
         self._progress.came_to(now)
         return Forgotten(traces=len(buried_keys), rows=_seen(rows))
 
     # ------------------------------------------------------------------ finding
 
-    def _places_of(self, kind: Kind, value: str, environment: str | None, app: str | None) -> list[_Place]:
-        scope = _scope(environment, app)
+    def _places_of(self, kind: Kind, value: str, environment: str | None, app: str | None) -> list[Place]:
+        scope = scope_of(environment, app)
         if kind == "trace":
             scope.equal("trace_id", value)
             sources = [f"{table} {scope}" for table in ("traces", "trace_index", "scores", "ledger")]
         else:
             scope.add("user_id = {user_id:String}", user_id=value)
             owner = "JSONExtractString(record, 'user_id') = {user_id:String}"
-            waiting = f"parts {_scope(environment, app).add(owner)}"
+            waiting = f"parts {scope_of(environment, app).add(owner)}"
             # A part's time is its own; that of its trace, where there is one, is in the index.
             indexed = (
                 f"trace_index WHERE (environment, app, trace_id) IN (SELECT environment, app, trace_id FROM {waiting})"
@@ -162,15 +153,15 @@ class Forgetting:
             ),
             scope.parameters,
         )
-        return sorted(_Place(TraceKey(*row[:3]), from_milliseconds(row[3])) for row in rows)
+        return sorted(Place(TraceKey(*row[:3]), from_milliseconds(row[3])) for row in rows)
 
     # ------------------------------------------------------------------ deleting
 
-    def _delete(self, places: Sequence[_Place], at: datetime) -> Counter[str]:
+    def _delete(self, places: Sequence[Place], at: datetime) -> Counter[str]:
         rows: Counter[str] = Counter()
-        for chunk in _chunks(places):
+        for chunk in chunks(places):
             chunk = self._with_other_times(chunk)
-            by_id, by_time = _chosen(chunk, timed=False), _chosen(chunk, timed=True)
+            by_id, by_time = at_places(chunk, timed=False), at_places(chunk, timed=True)
             self._remember(by_time, at)
             hashes = self._connection.query(
                 f"SELECT DISTINCT content_hash FROM scores {by_time} AND content_hash != ''", by_time.parameters
@@ -187,10 +178,10 @@ class Forgetting:
             rows["trace_index"] += self._remove("trace_index", by_id)
         return rows
 
-    def _with_other_times(self, chunk: list[_Place]) -> list[_Place]:
+    def _with_other_times(self, chunk: list[Place]) -> list[Place]:
         """The places, and those where verdicts stand under another time than the trace's. Nothing of ours writes such
         rows; but what is forgotten must be gone whoever wrote it, and a look at every id costs less than a doubt."""
-        by_id = _chosen(chunk, timed=False)
+        by_id = at_places(chunk, timed=False)
         key = chunk[0].key
         rows = self._connection.query(
             " UNION DISTINCT ".join(
@@ -198,7 +189,7 @@ class Forgetting:
             ),
             by_id.parameters,
         )
-        found = {_Place(key._replace(trace_id=row[0]), from_milliseconds(row[1])) for row in rows}
+        found = {Place(key._replace(trace_id=row[0]), from_milliseconds(row[1])) for row in rows}
         return sorted({*chunk, *found})
 
     def _loose(self, chosen: Where) -> Counter[str]:
@@ -323,41 +314,10 @@ def _stone(key: TraceKey, cause: Tombstone) -> Tombstone:
     )
 
 
-def _scope(environment: str | None, app: str | None) -> Where:
-    return Where().equal("environment", environment).equal("app", app)
-
-
 def _buried(kind: Kind, column: str) -> str:
     """SQL that is true where a tombstone somewhere names the column's id."""
     hash_of = f"lower(hex(SHA256(concat('{PREFIX}:{kind}:', ifNull({column}, '')))))"
     return f"{hash_of} IN (SELECT value FROM tombstones WHERE kind = '{kind}')"
-
-
-def _chosen(places: Collection[_Place], *, timed: bool) -> Where:
-    """The places as conditions that find them through the primary key. All of one environment and app."""
-    first = next(iter(places)).key
-    where = _scope(first.environment, first.app)
-    if timed:
-        instants = sorted({place.event_time for place in places})
-        where.add(
-            "event_time >= {first:DateTime64(3, 'UTC')} AND event_time <= {last:DateTime64(3, 'UTC')} "
-            "AND event_time IN {instants:Array(DateTime64(3, 'UTC'))}",
-            first=bound_instant("event_time", instants[0]),
-            last=bound_instant("event_time", instants[-1]),
-            instants=[bound_instant("event_time", one)[:-3] for one in instants],
-        )
-    ids = sorted({place.key.trace_id for place in places})
-    return where.add("trace_id IN {trace_ids:Array(String)}", trace_ids=ids)
-
-
-def _chunks(places: Sequence[_Place]) -> Iterator[list[_Place]]:
-    """At most `_AT_ONCE` places of one environment and app each."""
-    apart: dict[tuple[str, str], list[_Place]] = {}
-    for place in places:
-        apart.setdefault((place.key.environment, place.key.app), []).append(place)
-    for group in apart.values():
-        for first in range(0, len(group), _AT_ONCE):
-            yield group[first : first + _AT_ONCE]
 
 
 def _json_forms(value: str) -> Iterator[str]:
