@@ -91,3 +91,12 @@ def test_a_judge_that_is_gone_is_asked_once_a_round(traffic: Store, monkeypatch:
     assert panel.asked.total() == 2, "one page, and not again and again until it is back"
     panel.gone = False
     assert one_round(traffic, panel, feedback=TRIGGER).scored == 6
+
+
+def test_what_one_judge_has_settled_is_not_bought_again_for_the_sake_of_another(traffic: Store) -> None:
+    complain(traffic, 2, 0.0)
+    panel = ScriptedPanel("scripted", "other")
+    settled = make_score(2, judge_name="scripted", judge_id=panel.judge_ids["scripted"], run_id=FEEDBACK_RUN)
+    traffic.scores.insert([settled])
+    assert one_round(traffic, panel, feedback=FeedbackTrigger(judges=("scripted", "other"))).scored == 1
+    assert set(panel.asked) == {("t-000002", "other")}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tracejudge.clock import Clock
 from tracejudge.judging import JudgeTask
@@ -46,6 +46,13 @@ class ComplaintsStore(Protocol):
     def lookup(self, keys: Sequence[TraceKey], /, *, run_id: str) -> Mapping[TraceKey, Known]: ...
 
 
+class _Open(NamedTuple):
+    """A trace, and the judges that have not settled its complaint."""
+
+    stored: StoredTrace
+    names: frozenset[str]
+
+
 class Complaints:
     """Judges what feedback speaks against. For one event loop."""
 
@@ -78,11 +85,11 @@ class Complaints:
             if len(page) < PAGE or not answered:
                 return  # a judge that answers nobody is asked again in the next round, and not at once
 
-    async def _open(self, limit: int) -> list[StoredTrace]:
+    async def _open(self, limit: int) -> list[_Open]:
         """Complained-about traces that are stored and not judged for it yet."""
         since = self._clock.now() - LOOK_BACK
         self._done = {key: at for key, at in self._done.items() if at >= since}
-        waiting: list[StoredTrace] = []
+        waiting: list[_Open] = []
         looked_at: set[TraceKey] = set()
         while True:
             rows: list[StoredFeedback] = await self._calls(
@@ -101,45 +108,54 @@ class Complaints:
                 return waiting
             since = max(rows[-1].ingested_at, since + _TICK)
 
-    async def _waiting(self, found: Mapping[TraceKey, datetime], limit: int) -> list[StoredTrace]:
+    async def _waiting(self, found: Mapping[TraceKey, datetime], limit: int) -> list[_Open]:
         if not found:
             return []
         known = await self._calls(partial(self._store.lookup, list(found), run_id=FEEDBACK_RUN))
-        wanted = {self._judges.judge_ids[name] for name in self._trigger.judges if name in self._judges.judge_ids}
-        self._done |= {key: at for key, at in found.items() if key in known and wanted <= known[key].settled}
-        keys = [key for key in found if key in known and key not in self._done]
-        waiting: list[StoredTrace] = []
+        wanted = {name: self._judges.judge_ids[name] for name in self._trigger.judges if name in self._judges.judge_ids}
+        # What one judge has settled is not bought again because another is still to answer.
+        asked = {
+            key: frozenset(name for name, judge_id in wanted.items() if judge_id not in known[key].settled)
+            for key in found
+            if key in known
+        }
+        self._done |= {key: found[key] for key, names in asked.items() if not names}
+        keys = [key for key, names in asked.items() if names]
+        waiting: list[_Open] = []
         for first in range(0, len(keys), PAGE):
             page = keys[first : first + PAGE]
             traces: Mapping[TraceKey, StoredTrace] = await self._calls(partial(self._store.traces.of, page))
-            waiting += [traces[key] for key in page if key in traces and not traces[key].texts_expired]
+            waiting += [
+                _Open(traces[key], asked[key]) for key in page if key in traces and not traces[key].texts_expired
+            ]
             if len(waiting) >= limit:
                 break
         return waiting[:limit]
 
-    async def _judge(self, page: Sequence[StoredTrace]) -> bool:
+    async def _judge(self, page: Sequence[_Open]) -> bool:
         """Judges a page; False when nothing of it was answered."""
-        names = frozenset(name for name in self._trigger.judges if name in self._judges.judge_ids)
         tasks = [
             JudgeTask(
-                trace=one.trace,
-                judge_names=names,
-                inclusion_probability=dict.fromkeys(names, 1.0),
-                event_time=one.trace.event_time,
+                trace=one.stored.trace,
+                judge_names=one.names,
+                inclusion_probability=dict.fromkeys(one.names, 1.0),
+                event_time=one.stored.trace.event_time,
             )
             for one in page
         ]
         result = await self._calls.until_answered(lambda: self._judges.evaluate(tasks, run_id=FEEDBACK_RUN))
         # A judge that is gone for now is asked again in a later round; the ledger's undecided rows are live ones.
         decided = tuple(row for row in result.ledger if row.decision is not Decision.UNDECIDED)
-        self._count(await self._judging.store(replace(result, ledger=decided), {}, asked=len(tasks) * len(names)))
+        self._count(
+            await self._judging.store(replace(result, ledger=decided), {}, asked=sum(len(one.names) for one in page))
+        )
         unanswered = {
             TraceKey(row.environment, row.app, row.trace_id)
             for row in result.ledger
             if row.decision is Decision.UNDECIDED
         }
         now = self._clock.now()
-        self._done |= {one.key: now for one in page if one.key not in unanswered}
+        self._done |= {one.stored.key: now for one in page if one.stored.key not in unanswered}
         if unanswered:
             _LOG.info("feedback: %d complaints wait for their judge", len(unanswered))
         return len(unanswered) < len(page)
