@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
@@ -131,7 +132,7 @@ def command(
         TextColumn("{task.fields[cost]}"),
     )
     started_at = datetime.now(timezone.utc)
-    with out, progress_bar(*columns, TextColumn("{task.fields[cost]}"), hidden=as_json) as progress:
+    with out, progress_bar(*columns, hidden=as_json) as progress:
         task = progress.add_task("judging", total=traces, cost="")
         spent = [0.0]
 
@@ -139,7 +140,7 @@ def command(
             spent[0] += sum(call.cost_usd or 0.0 for call in result.calls)
             progress.update(task, advance=judged, cost=money(spent[0]) if spent[0] else "")
             for error in result.gone:
-                click.echo(f"error: {error}", err=True)
+                click.echo(f"error: {harmless(str(error))}", err=True)
 
         done = asyncio.run(
             score_file(path, out, app=app, form=form, specs=specs, caps=caps, engine=engine, advance=advance)
@@ -189,10 +190,13 @@ def _engine_facts(engine: EngineChoice, found: FileScores) -> dict[str, Any]:
         "timeout_s": engine.timeout_s,
         "answered": len(latencies),
         "errors": found.engine_errors,
-        "latency_ms": None
-        if not latencies
-        else {"median": median(latencies), "p95": latencies[min(len(latencies) - 1, int(0.95 * len(latencies)))]},
+        "latency_ms": None if not latencies else {"median": median(latencies), "p95": p95(latencies)},
     }
+
+
+def p95(ordered: Sequence[float]) -> float:
+    """The smallest of these values, in order, that at least 95 % of them do not exceed (nearest rank)."""
+    return ordered[-(-19 * len(ordered) // 20) - 1]
 
 
 def _engine_line(asked: dict[str, Any]) -> str:
