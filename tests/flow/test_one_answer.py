@@ -107,6 +107,15 @@ def test_from_a_users_complaint_to_a_label(at: Workplace, monkeypatch: pytest.Mo
     at("label", "never seen", "--criterion", "faithfulness", "--yes", expect=EXIT_FAILED)
 
 
+def test_a_judge_by_hand_keeps_within_the_cap_of_all_judges(at: Workplace, judge: JudgeServer) -> None:
+    with (at.folder / "tracejudge.toml").open("a", encoding="utf-8") as settings:
+        settings.write("\n[budget]\nmax_calls_per_h = 0\n")
+    told = at.json("judge", "t-7", "--judge", "faithfulness")
+    assert told["scores"] == []
+    assert [row["decision"] for row in told["ledger"]] == ["over_budget"]
+    assert judge.stats.calls == 0
+
+
 def test_a_queue_is_walked_in_the_terminal(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     def answers(text: str) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(text) + "\n"))

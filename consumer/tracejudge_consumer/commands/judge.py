@@ -8,9 +8,8 @@ from typing import Final
 
 import click
 
-from tracejudge.clock import SystemClock
 from tracejudge.errors import NotFound
-from tracejudge.judging import JudgeTask, Panel, PanelResult, RunCaps
+from tracejudge.judging import JudgeTask, PanelResult, RunCaps
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.scores import MANUAL_RUN
 from tracejudge.store import Store, StoredTrace
@@ -18,9 +17,9 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.judge_choice import resolve_judges
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, to_json
-from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.views.trace import show_verdicts
-from tracejudge_consumer.wiring import connect_store
+from tracejudge_consumer.wiring import build_panel, connect_store
 
 _MAX_CALLS: Final = 50
 """Of one trace: a judge that asks passage by passage, with its repeats."""
@@ -64,7 +63,7 @@ def command(
             raise click.UsageError(f"trace {trace_id!r} is in {places}: name one by --app and --environment")
         if found[0].texts_expired:
             raise NotFound(f"the texts of trace {trace_id!r} are past their retention: there is nothing to judge")
-        result = asyncio.run(_judge(store, specs, found[0]))
+        result = asyncio.run(_judge(settings, store, specs, found[0]))
     if as_json:
         click.echo(to_json({"scores": result.scores, "ledger": result.ledger, "gone": [str(e) for e in result.gone]}))
     else:
@@ -72,7 +71,7 @@ def command(
     return EXIT_UNAVAILABLE if result.gone else EXIT_DONE
 
 
-async def _judge(store: Store, specs: tuple[JudgeSpec, ...], stored: StoredTrace) -> PanelResult:
+async def _judge(settings: Settings, store: Store, specs: tuple[JudgeSpec, ...], stored: StoredTrace) -> PanelResult:
     names = frozenset(spec.name for spec in specs)
     task = JudgeTask(
         trace=stored.trace,
@@ -80,7 +79,8 @@ async def _judge(store: Store, specs: tuple[JudgeSpec, ...], stored: StoredTrace
         inclusion_probability=dict.fromkeys(names, 1.0),
         event_time=stored.trace.event_time,
     )
-    panel = Panel(specs, clock=SystemClock(), spend=store.calls, caps=RunCaps(max_calls=_MAX_CALLS * len(specs)))
+    # Asked anew each time, within every budget of the settings.
+    panel = build_panel(settings, store, specs, caps=RunCaps(max_calls=_MAX_CALLS * len(specs)), cached=False)
     try:
         result = await panel.evaluate([task], run_id=MANUAL_RUN)
     finally:
