@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tracejudge.errors import ServiceUnavailable
 from tracejudge.store import Store, StoredTrace
 from tracejudge.testing import make_trace
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_USAGE, run
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
 
 LEXICAL = '[[judges]]\nname = "lexical"\nkind = "lexical"\n'
 SECOND = '[[judges]]\nname = "second"\nkind = "lexical"\n'
@@ -80,3 +82,23 @@ def test_a_gate_without_thresholds_tells_where_to_see_some(
     (tmp_path / "rows.jsonl").write_text("{}", encoding="utf-8")
     assert run(["gate", "rows.jsonl"]) == EXIT_USAGE
     assert "thresholds.toml: no such file: `tracejudge gate --help` shows one" in capsys.readouterr().err
+
+
+def test_the_doctor_does_not_wait_a_minute_for_a_server_that_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waited: list[float | None] = []
+
+    def down(settings: Any, *, patience_s: float | None = None) -> Store:
+        waited.append(patience_s)
+        raise ServiceUnavailable("does not answer")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tracejudge_consumer.commands.doctor.open_unchecked_store", down)
+    for url in ("clickhouse://x@127.0.0.1:9/db", "chdb:///store"):
+        (tmp_path / "tracejudge.toml").write_text(
+            f'queue = "sqlite:///queue.db"\nstore = "{url}"\n{LEXICAL}', encoding="utf-8"
+        )
+        assert run(["doctor"]) == EXIT_FAILED
+    assert waited == [5.0, None]
+    assert "fix: start it, or correct `store`" in capsys.readouterr().out

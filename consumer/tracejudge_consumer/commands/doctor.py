@@ -25,6 +25,7 @@ from tracejudge_sdk.transports import HttpQueue, KafkaQueue, SqliteQueue, parse_
 from tracejudge_sdk.transports.urls import HTTP_PATH
 
 _MAX_SKEW_S: Final = 5.0
+_PATIENCE_S: Final = 5.0
 _LOW_DISK_BYTES: Final = 2_000_000_000
 
 
@@ -170,7 +171,9 @@ def _check_sqlite(path: Path) -> Iterator[Check]:
 def _check_store(settings: Settings) -> Iterator[Check]:
     shown = without_password(settings.store)
     try:
-        store = open_unchecked_store(settings)
+        # A person waits for the answer. An embedded store may be changing its owner, which takes its time.
+        embedded = settings.store.startswith("chdb:")
+        store = open_unchecked_store(settings, patience_s=None if embedded else _PATIENCE_S)
     except MissingExtra as error:
         yield Check(subject="store", status="FAIL", detail=str(error), fix=str(error).rpartition(": ")[2])
         return
