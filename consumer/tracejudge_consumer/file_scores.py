@@ -24,7 +24,7 @@ from tracejudge.judging import (
     estimate,
 )
 from tracejudge.judging.query_engine import QueryEngine, answers
-from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score
+from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score, TraceKey
 from tracejudge.windows import PassRate, pass_rate
 from tracejudge_consumer.file_form import FileForm
 from tracejudge_consumer.score_output import RowsFile, row_of
@@ -173,7 +173,7 @@ async def score_file(
         return traces, await panel.evaluate(_tasks(traces, frozenset(counts)), run_id=_RUN)
 
     def take(traces: list[Trace], result: PanelResult) -> None:
-        by_id = {trace.trace_id: trace for trace in traces}
+        by_key = {TraceKey(trace.environment, trace.app, trace.trace_id): trace for trace in traces}
         items: tuple[Score | LedgerRow, ...] = (*result.scores, *result.ledger)
         for item in items:
             counts[item.judge_name].add(item)
@@ -181,7 +181,7 @@ async def score_file(
             [
                 row_of(
                     item,
-                    by_id[item.trace_id],
+                    by_key[TraceKey(item.environment, item.app, item.trace_id)],
                     heuristic=counts[item.judge_name].heuristic,
                     with_answer=engine is not None,
                 )

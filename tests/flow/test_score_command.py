@@ -89,6 +89,25 @@ def test_parquet_and_json_lines_hold_the_same_rows_in_the_order_of_the_file(at: 
     assert [row["heuristic"] for row in rows if row["judge"] == "lexical"] == [True] * 6
 
 
+def test_one_id_in_two_apps_are_two_answers(at: Workplace) -> None:
+    lines = [
+        {
+            "trace_id": "t",
+            "app": app,
+            "case_id": f"case of {app}",
+            "query": "q",
+            "response": f"Ten in {app}.",
+            "source_nodes": ["Ten."],
+        }
+        for app in ("desk", "shop")
+    ]
+    (at.folder / "two.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    at.json("score", "two.jsonl", "--judge", "judges.toml", "--output", "out.jsonl")
+    rows = [json.loads(line) for line in (at.folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    lexical = [(row["app"], row["case_id"]) for row in rows if row["judge"] == "lexical"]
+    assert sorted(lexical) == [("desk", "case of desk"), ("shop", "case of shop")]
+
+
 def test_the_manifest_says_what_was_judged_by_whom_and_what_came_of_it(at: Workplace) -> None:
     answers_file(at.folder)
     told = at.json("score", "answers.jsonl", "--judge", "judges.toml", "--max-calls", "50")

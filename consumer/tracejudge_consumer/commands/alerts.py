@@ -38,7 +38,7 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
     """Past alert events, and the state of every series; with a command, say something about them."""
     if ctx.invoked_subcommand is not None:
         return
-    settings = load_settings(config)
+    settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         events = store.alert_events.all(since=since, limit=limit)
         series = stored_series(settings, store)

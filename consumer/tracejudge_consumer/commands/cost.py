@@ -70,7 +70,7 @@ def command(
     """What judging cost: calls, tokens, money."""
     by = tuple(dict.fromkeys(by)) or ("judge",)
     wanted = {"judge_name": judge, "app": app, "environment": environment, "run_id": run_id}
-    with connect_store(load_settings(config)) as store:
+    with connect_store(load_settings(config, require_caps=False)) as store:
         rows = [
             row
             for row in store.calls.cost(since, until)

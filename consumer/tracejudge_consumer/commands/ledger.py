@@ -35,7 +35,7 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
     """Account for every trace, per judge."""
     # Services' clocks may run a little ahead of ours; their traces belong to the present too.
     end = until or datetime.now(timezone.utc) + timedelta(minutes=10)
-    settings = load_settings(config)
+    settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         lines = store.ledger.equation(since, end, run_id=run_id, hourly=hourly)
         places = store.dead_letters.by_partition(since, end)

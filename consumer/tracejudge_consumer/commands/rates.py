@@ -111,7 +111,7 @@ def command(
         group_by=group_by,
         also=_conditions(also),
     )
-    with connect_store(load_settings(config)) as store:
+    with connect_store(load_settings(config, require_caps=False)) as store:
         exact = small_enough(store, query) if exact is None else exact
         lines = read_rates(store, query, exact=exact)
         cut_off = Counter[str]()

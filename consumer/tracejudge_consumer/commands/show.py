@@ -27,7 +27,7 @@ Examples:
 @click.option("--full", is_flag=True, help="Whole texts instead of their beginnings.")
 def command(trace_id: str, config: str, as_json: bool, environment: str | None, app: str | None, full: bool) -> None:
     """Trace, passages, signals, decisions, scores with the raw verdict, labels and feedback."""
-    with connect_store(load_settings(config)) as store:
+    with connect_store(load_settings(config, require_caps=False)) as store:
         found = store.traces.get(trace_id, environment=environment, app=app)
         scores = store.scores.of_trace(trace_id, environment=environment, app=app)
         rows = store.ledger.of_trace(trace_id, environment=environment, app=app)

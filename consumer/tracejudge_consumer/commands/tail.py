@@ -33,7 +33,7 @@ Examples:
 def command(config: str, as_json: bool, last: timedelta, once: bool, failed: bool) -> None:
     """Follow scores as they are stored (Ctrl-C stops)."""
     out = console()
-    with connect_store(load_settings(config)) as store:
+    with connect_store(load_settings(config, require_caps=False)) as store:
         cursor: Cursor | None = Cursor(store.now() - last, "")
         while True:
             rows = store.scores.since(cursor, until=store.now() + timedelta(seconds=1), limit=1000)

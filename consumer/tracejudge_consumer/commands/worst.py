@@ -58,7 +58,7 @@ def command(
         run_id=run_id,
         outcome="failed",
     )
-    with connect_store(load_settings(config)) as store:
+    with connect_store(load_settings(config, require_caps=False)) as store:
         found = with_traces(store, store.scores.worst(where, limit=limit))
         labels = {
             score.key: store.labels.of_trace(score.trace_id, environment=score.environment, app=score.app)
