@@ -49,6 +49,7 @@ unit: $(VENV)/installed-dev ## The quick tests: no service, no engine
 	$(BIN)/pytest tests/unit tests/property
 
 chaos: $(VENV)/installed-dev ## Break everything at least five times over 20 000 traces on a real broker (SEED=1)
+	TRACEJUDGE_CHAOS_PLANTED=1 $(BIN)/pytest -q tests/chaos -k notices
 	$(BIN)/python -m tests.chaos.long_run --seed $(or $(SEED),1)
 
 BENCHES ?= sdk consumer judging store sampling lexical attacks
