@@ -117,6 +117,12 @@ def test_a_second_signal_stops_at_once(consumer: Consumer, server: JudgeServer) 
     process = consumer.start(drain_timeout_s=600.0)
     server.wait_for(lambda stats: stats.calls >= 30, timeout_s=PATIENCE_S)
     process.ask_to_end()
-    process.ask_to_end()
-    assert process.wait(PATIENCE_S) == 130
+    # Two signals of a kind that meet are one: the second is sent until the first has been taken.
+    ended = None
+    for _ in range(int(PATIENCE_S)):
+        process.ask_to_end()
+        ended = process.wait(1.0)
+        if ended is not None:
+            break
+    assert ended == 130
     assert (committed(consumer.queue, GROUP) or 0) <= 10

@@ -40,7 +40,7 @@ is back. Exit status 75 when a judge answers nobody.""",
     type=click.Choice([reason.value for reason in InvalidReason]),
     help="Only scores invalid for this reason; may be given more than once.  [default: any]",
 )
-@click.option("--since", type=Moment(), required=True, help="Only traces served from then on.")
+@click.option("--since", type=Moment(), default="24h", show_default=True, help="Only traces served from then on.")
 @click.option("--until", type=Moment(), default=None, help="Only traces served before.  [default: now]")
 @click.option("--judge", "judges", multiple=True, help="Only this judge of the settings.  [default: all]")
 @click.option("--limit", type=click.IntRange(1), default=None, help="At most so many, the oldest first.")
