@@ -46,7 +46,7 @@ class SpoolFile:
             raise OSError(f"spool: {path} is in use")
         try:
             return cls(path, lock_fd)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: it goes on, but a lock left behind would hide the file for good
             os.close(lock_fd)
             _lock_path(path).unlink(missing_ok=True)
             raise
@@ -60,7 +60,7 @@ class SpoolFile:
         try:
             if path.exists():
                 return cls(path, lock_fd)
-        except BaseException:
+        except BaseException:  # as above: the next process must be able to adopt it
             os.close(lock_fd)
             raise
         os.close(lock_fd)

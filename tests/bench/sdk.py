@@ -169,7 +169,7 @@ def _child(environment: str, client: str, options: dict[str, Any], *, when_warm:
                 raise RuntimeError(f"{client} did not get warm: {process.communicate(timeout=60)[1][-2000:]}")
             when_warm()
         out, errors = process.communicate("\n", timeout=180)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: no child outlives the bench
         process.kill()
         process.wait()
         raise

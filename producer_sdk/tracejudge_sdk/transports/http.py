@@ -153,7 +153,7 @@ class HttpTransport:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._context is not None:
                 connected = self._context.wrap_socket(connected, server_hostname=queue.host)
-        except BaseException:
+        except BaseException:  # whatever ends the handshake goes on; nobody else knows this socket
             connected.close()
             raise
         kind = http.client.HTTPSConnection if queue.secure else http.client.HTTPConnection

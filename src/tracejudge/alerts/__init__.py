@@ -1,13 +1,14 @@
 """Alerting on judged pass rates with a promise about false alarms. Pure except for the notifiers."""
 
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.engine import Engine, HourSums, SeriesStatus
+from tracejudge.alerts.engine import Engine, HourSums
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesState, Severity
 from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
 from tracejudge.alerts.notify import NotDelivered, Notifier
 from tracejudge.alerts.rule import HEALTH_RULE, AnyRule, DriftRule, MaxDropRule, MinimumRule, Rule, effective_severity
 from tracejudge.alerts.seen import SeenRows
 from tracejudge.alerts.snapshots import SeriesSnapshot
+from tracejudge.alerts.status import SeriesStatus
 from tracejudge.alerts.wire import EVENT_VERSION, event_from_json, event_to_json
 
 __all__ = [

@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Final
 
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.engine import Engine, SeriesStatus
+from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.rule import Rule
+from tracejudge.alerts.status import SeriesStatus
 from tracejudge.scores import Score
 
 _PAGE: Final = 5000

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from tracejudge.alerts import explain, snapshots
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.budget import Budget
-from tracejudge.alerts.event import AlertEvent, SeriesKey, SeriesState
+from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule, Rule
 from tracejudge.alerts.snapshots import SeriesSnapshot
-from tracejudge.alerts.state import PENDING_SHARE, Series, Turn
+from tracejudge.alerts.state import Series, Turn
+from tracejudge.alerts.status import SeriesStatus, status_of
 from tracejudge.scores import LIVE_RUN, Score
 
 MAX_SERIES_PER_RULE: Final = 1000
@@ -36,27 +36,6 @@ class HourSums(NamedTuple):
     wx: float
     w2: float
     w2x: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesStatus:
-    """Where a series stands: for `tracejudge alerts`, metrics and tests."""
-
-    key: SeriesKey
-    state: SeriesState
-    boundary: float | None  # None while a baseline is being learned
-    baseline: float | None  # the learned rate; None for a rule with a minimum, and before anything is learned
-    phi: float  # overdispersion found by a learned baseline; 1: none
-    smallest_drop: float | None  # below the boundary, that a learned baseline can tell from chance by now
-    evidence: float  # M / A: fires at 1, pending above 0.1; stands still while firing
-    alarm_hours: float  # A: the promised mean hours between false alarms of this series
-    n_eff: float
-    invalid_share: float | None  # of the judge's recent rows; None when there are fewer than 20
-    too_late: int  # rows more than 48 h behind the watermark: not folded
-    unusable: int  # rows sampled with a probability that is none, or below 1e-7: not folded
-    heuristic: bool
-    last_judged_at: datetime | None
-    alert_event_id: str | None  # of the open alert
 
 
 class Engine:
@@ -299,36 +278,7 @@ class Engine:
         key = series.key
         alarm_hours = self._budget.alarm_hours(key, series.rule)
         health = self._health.get(JudgePlace(key.environment, key.app, key.judge_name, key.judge_id))
-        evidence = series.detector.evidence_hours / alarm_hours
-        limit, last = series.rule.silence_limit, series.last_judged_at
-        state: SeriesState
-        if series.alert is not None:
-            state = "firing"  # silence and a sick judge do not end an alert
-        elif self._now is not None and limit is not None and last is not None and self._now - last > limit:
-            state = "no_data"
-        elif health is not None and health.share.unhealthy:
-            state = "evaluator_unhealthy"
-        elif series.warming_up:
-            state = "warming_up"
-        else:
-            state = "pending" if evidence > PENDING_SHARE else "ok"
-        return SeriesStatus(
-            key=key,
-            state=state,
-            boundary=series.boundary,
-            baseline=series.baseline.m if series.baseline is not None and series.baseline.known else None,
-            phi=series.baseline.phi if series.baseline is not None else 1.0,
-            smallest_drop=series.baseline.smallest_drop if series.baseline is not None else None,
-            evidence=evidence,
-            alarm_hours=alarm_hours,
-            n_eff=series.sums.n_eff,
-            invalid_share=health.share.value if health is not None else None,
-            too_late=series.too_late,
-            unusable=series.unusable,
-            heuristic=series.heuristic,
-            last_judged_at=last,
-            alert_event_id=series.alert.event_id if series.alert is not None else None,
-        )
+        return status_of(series, alarm_hours=alarm_hours, health=health, now=self._now)
 
 
 class _Family(NamedTuple):

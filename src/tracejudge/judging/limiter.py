@@ -82,7 +82,7 @@ class Limiter:
             (self._background if background else self._live).append(future)
         try:
             await future
-        except BaseException:
+        except BaseException:  # cancellation above all: a slot granted meanwhile must go back
             with self._lock:
                 granted = future.done() and not future.cancelled()
                 if not granted:

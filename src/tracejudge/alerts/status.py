@@ -1,0 +1,67 @@
+"""Where a series stands, for people, metrics and tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tracejudge.alerts.event import SeriesKey, SeriesState
+from tracejudge.alerts.health import JudgeHealth
+from tracejudge.alerts.state import PENDING_SHARE, Series
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesStatus:
+    """One series as of its last row, and of the last tick of the clock."""
+
+    key: SeriesKey
+    state: SeriesState
+    boundary: float | None  # None while a baseline is being learned
+    baseline: float | None  # the learned rate; None for a rule with a minimum, and before anything is learned
+    phi: float  # overdispersion found by a learned baseline; 1: none
+    smallest_drop: float | None  # below the boundary, that a learned baseline can tell from chance by now
+    evidence: float  # M / A: fires at 1, pending above 0.1; stands still while firing
+    alarm_hours: float  # A: the promised mean hours between false alarms of this series
+    n_eff: float
+    invalid_share: float | None  # of the judge's recent rows; None when there are fewer than 20
+    too_late: int  # rows more than 48 h behind the watermark: not folded
+    unusable: int  # rows sampled with a probability that is none, or below 1e-7: not folded
+    heuristic: bool
+    last_judged_at: datetime | None
+    alert_event_id: str | None  # of the open alert
+
+
+def status_of(series: Series, *, alarm_hours: float, health: JudgeHealth | None, now: datetime | None) -> SeriesStatus:
+    """The status of a series that fires at `alarm_hours`; `health` is its judge's, `now` the last tick's."""
+    evidence = series.detector.evidence_hours / alarm_hours
+    baseline = series.baseline
+    return SeriesStatus(
+        key=series.key,
+        state=_state(series, evidence=evidence, health=health, now=now),
+        boundary=series.boundary,
+        baseline=baseline.m if baseline is not None and baseline.known else None,
+        phi=baseline.phi if baseline is not None else 1.0,
+        smallest_drop=baseline.smallest_drop if baseline is not None else None,
+        evidence=evidence,
+        alarm_hours=alarm_hours,
+        n_eff=series.sums.n_eff,
+        invalid_share=health.share.value if health is not None else None,
+        too_late=series.too_late,
+        unusable=series.unusable,
+        heuristic=series.heuristic,
+        last_judged_at=series.last_judged_at,
+        alert_event_id=series.alert.event_id if series.alert is not None else None,
+    )
+
+
+def _state(series: Series, *, evidence: float, health: JudgeHealth | None, now: datetime | None) -> SeriesState:
+    limit, last = series.rule.silence_limit, series.last_judged_at
+    if series.alert is not None:
+        return "firing"  # silence and a sick judge do not end an alert
+    if now is not None and limit is not None and last is not None and now - last > limit:
+        return "no_data"
+    if health is not None and health.share.unhealthy:
+        return "evaluator_unhealthy"
+    if series.warming_up:
+        return "warming_up"
+    return "pending" if evidence > PENDING_SHARE else "ok"
