@@ -26,7 +26,7 @@ from tracejudge.store.tombstones import ANY, PREFIX, Identity, Kind, Tombstone, 
 from tracejudge.store.values import bound_instant, from_milliseconds
 
 _BY_TIME: Final = ("scores", "scores_by_judged", "ledger")  # found through their event time
-_BY_ID: Final = ("labels", "feedback", "parts")
+_BY_ID: Final = ("labels", "feedback", "parts", "anchors")
 _TEXTS: Final = (("alert_events", "evidence"), ("alert_snapshots", "state"), ("runs", "manifest"))
 _SWEPT: Final = ("traces", "trace_index", "scores", "ledger", "parts", "labels", "feedback")
 _SYNC: Final = "SETTINGS mutations_sync = 2"
@@ -137,7 +137,7 @@ class Forgetting:
         scope = scope_of(environment, app)
         if kind == "trace":
             scope.equal("trace_id", value)
-            sources = [f"{table} {scope}" for table in ("traces", "trace_index", "scores", "ledger")]
+            sources = [f"{table} {scope}" for table in ("traces", "trace_index", "scores", "ledger", "anchors")]
         else:
             scope.add("user_id = {user_id:String}", user_id=value)
             owner = "JSONExtractString(record, 'user_id') = {user_id:String}"
@@ -146,7 +146,7 @@ class Forgetting:
             indexed = (
                 f"trace_index WHERE (environment, app, trace_id) IN (SELECT environment, app, trace_id FROM {waiting})"
             )
-            sources = [f"traces {scope}", waiting, indexed]
+            sources = [f"traces {scope}", f"anchors {scope}", waiting, indexed]
         rows = self._connection.query(
             " UNION DISTINCT ".join(
                 "SELECT toString(environment), toString(app), trace_id, event_time FROM " + source for source in sources

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tracejudge.scores import LIVE_RUN, TraceKey
 from tracejudge.store import migrate
 from tracejudge.store.alerting import AlertEvents, AlertSnapshots, Outbox, UserActions
+from tracejudge.store.anchors import Anchors
 from tracejudge.store.budget_leases import BudgetLeases
 from tracejudge.store.calls import Calls
 from tracejudge.store.cases import Cases
@@ -75,6 +76,7 @@ class Store:
         self.alert_snapshots = AlertSnapshots(connection, rejects)
         self.outbox = Outbox(connection, rejects)
         self.user_actions = UserActions(connection, rejects)
+        self.anchors = Anchors(connection, rejects)
         self.sampling_epochs = SamplingEpochs(connection, rejects)
         self.sampling_counts = SamplingCounts(connection)
         self.verdict_cache = VerdictCache(connection)

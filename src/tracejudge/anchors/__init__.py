@@ -1,0 +1,9 @@
+"""Frozen traces that are judged again and again: when their verdicts change, it is the judge that moved.
+
+Values only, so that the store may know them; `agreement`, `choose` and `judging` are imported by their full names.
+"""
+
+from tracejudge.anchors.anchor import Anchor, AnchorsChanged, AnchorSet
+from tracejudge.anchors.round import AnchorRound, Cause, Verdict
+
+__all__ = ["Anchor", "AnchorRound", "AnchorSet", "AnchorsChanged", "Cause", "Verdict"]
