@@ -14,7 +14,6 @@ Steps 3 and 4 may be repeated without a change, up to the notification that was 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -22,6 +21,7 @@ from typing import Any, Final
 from tracejudge.alerts import (
     Action,
     AlertEvent,
+    DriftPolicy,
     Engine,
     Notifier,
     Rule,
@@ -37,6 +37,7 @@ from tracejudge.scores import Score
 from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
 from tracejudge_consumer.adoption import seeds
 from tracejudge_consumer.alert_actions import read_actions
+from tracejudge_consumer.between_rows import BetweenRows, instant_of
 from tracejudge_consumer.deliveries import Deliveries
 from tracejudge_consumer.store_upkeep import StoreUpkeep
 
@@ -54,7 +55,7 @@ class AlertLoop:
     """Call `tick` every few seconds from any number of processes: the holder of the store's lease does the work.
 
     `holder` must be unique to the process. Rows stored up to `lookback_s` behind the cursor are still found, once a
-    minute. `policy` is what its governors are to keep to. Not thread-safe.
+    minute. `policy` is what its governors are to keep to, `drift` how judges are watched. Not thread-safe.
     """
 
     def __init__(
@@ -70,9 +71,11 @@ class AlertLoop:
         lease_ttl_s: float = 60.0,
         checkpoint: Callable[[str], None] = lambda _: None,
         policy: SamplingPolicy | None = None,
+        drift: DriftPolicy | None = None,
     ) -> None:
         self._store = store
         self._rules = tuple(rules)
+        self._drift = drift
         self._clock = clock
         self._holder = holder
         self._settle = timedelta(seconds=settle_s)
@@ -157,7 +160,7 @@ class AlertLoop:
     def _forget(self) -> None:
         self._engine = None
         self._cursor: Cursor | None = None
-        self._acted: tuple[datetime, str] | None = None  # the last action of a person that was applied
+        self._between = BetweenRows()
         self._seen = SeenRows()
         self._unpublished: list[AlertEvent] = []
         self._late_rows = 0
@@ -186,8 +189,7 @@ class AlertLoop:
         """Folds all rows there are; False when the lease was lost meanwhile."""
         until = self._store.now() - self._settle
         place, unsaved = self._begin(), 0
-        actions = deque(read_actions(self._store, after=self._acted, until=until))
-        acting = bool(actions)
+        self._between.read(self._store, until=until)
         while page := self._store.scores.since(place, until=until, limit=_PAGE):
             place = Cursor(page[-1].judged_at, page[-1].trace_id)
             cursor = self._cursor
@@ -196,7 +198,7 @@ class AlertLoop:
             if late:
                 self._late_rows += late
                 logger.info("alert loop: %d rows turned up behind the cursor and were folded on arrival", late)
-            self._fold_page(engine, fresh, actions)
+            self._fold_page(engine, fresh)
             if cursor is None or place > cursor:
                 self._cursor = place
                 self._seen.forget_before(place.judged_at - self._lookback)
@@ -207,26 +209,29 @@ class AlertLoop:
                 unsaved = 0
             if not self._still_leading():
                 return False
-        self._fold_page(engine, [], actions)
-        if unsaved or acting:
+        self._fold_page(engine, [])
+        if unsaved or self._between.unsaved:
             self._save(engine.snapshot(changed_only=True))
         return True
 
-    def _fold_page(self, engine: Engine, rows: list[Score], actions: deque[Action]) -> None:
-        """Folds rows in their order, each action of a person between those judged before and after it.
+    def _fold_page(self, engine: Engine, rows: list[Score]) -> None:
+        """Folds rows in their order, each action of a person and each round of anchors between those judged before and
+        after it.
 
-        Without rows all actions that are left are applied: no row that was judged before them is to come.
+        Without rows all that is left is taken: no row that was judged before is to come.
         """
-        while actions and (not rows or actions[0].at <= rows[-1].judged_at):
-            action = actions.popleft()
-            before = [row for row in rows if row.judged_at < action.at]
+        while (one := self._between.next_before(rows[-1].judged_at if rows else None)) is not None:
+            at = instant_of(one)
+            before = [row for row in rows if row.judged_at < at]
             self._unpublished += engine.fold(before)
             rows = rows[len(before) :]
-            if action.verb == "adopt":
-                for key, hours in seeds(self._store, self._rules, action).items():
-                    engine.seed(key, hours)
-            self._unpublished += engine.apply(action)
-            self._acted = (action.at, action.action_id)
+            if isinstance(one, Action):
+                if one.verb == "adopt":
+                    for key, hours in seeds(self._store, self._rules, one).items():
+                        engine.seed(key, hours)
+                self._unpublished += engine.apply(one)
+            else:
+                self._unpublished += engine.fold_round(one)
         self._unpublished += engine.fold(rows)
 
     def _begin(self) -> Cursor | None:
@@ -249,7 +254,10 @@ class AlertLoop:
         still_open = {status.alert_event_id for status in engine.status()}
         since = min(event.at for event in events)
         silences = [action for action in read_actions(self._store) if action.end is None or action.end > since]
-        self._deliveries.enqueue(events, still_open=still_open, silences=silences)
+        told = [
+            event for event in events if not event.evidence.get("held")
+        ]  # those are told once their judge is steady
+        self._deliveries.enqueue(told, still_open=still_open, silences=silences)
         self._checkpoint("outbox stored")
         self._unpublished = []
         self._save([])
@@ -271,7 +279,7 @@ class AlertLoop:
             "seen": self._seen.to_state(),
             "unpublished": [event_to_json(event) for event in self._unpublished],
             "late_rows": self._late_rows,
-            "acted": None if self._acted is None else [self._acted[0].isoformat(), self._acted[1]],
+            **self._between.to_state(),
         }
         fencing = self._lease.fencing
         self._store.alert_snapshots.save_all(
@@ -283,7 +291,7 @@ class AlertLoop:
         self._checkpoint("snapshots stored")
 
     def _restore(self) -> Engine:
-        engine = Engine(self._rules)
+        engine = Engine(self._rules, drift=self._drift)
         stored = self._store.alert_snapshots.load_all()
         events = engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != _LOOP)
         loop = stored.get(_LOOP)
@@ -305,13 +313,13 @@ class AlertLoop:
         self._seen = SeenRows.from_state(state["seen"])
         self._unpublished = [event_from_json(event) for event in state["unpublished"]]
         self._late_rows = state["late_rows"]
-        acted = state.get("acted")  # older snapshots have none
-        self._acted = None if acted is None else (datetime.fromisoformat(acted[0]), acted[1])
+        self._between = BetweenRows.from_state(state)
 
 
-def load_series(store: Store, rules: Sequence[Rule]) -> list[SeriesStatus]:
-    """Where every series of the rules stood when the alert loop last saved it, and which are silent now."""
-    engine = Engine(rules)
+def load_series(store: Store, rules: Sequence[Rule], *, drift: DriftPolicy | None = None) -> list[SeriesStatus]:
+    """Where every series of the rules, and of judges with anchors, stood when the alert loop last saved it, and which
+    are silent now."""
+    engine = Engine(rules, drift=drift)
     stored = store.alert_snapshots.load_all()
     engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != _LOOP)
     engine.tick(store.now())

@@ -8,15 +8,18 @@ from tracejudge.alerts.notify import NotDelivered, Notifier
 from tracejudge.alerts.rule import HEALTH_RULE, AnyRule, DriftRule, MaxDropRule, MinimumRule, Rule, effective_severity
 from tracejudge.alerts.seen import SeenRows
 from tracejudge.alerts.snapshots import SeriesSnapshot
+from tracejudge.alerts.standing import JUDGE_DRIFT_RULE, DriftPolicy, Standing
 from tracejudge.alerts.status import SeriesStatus
 from tracejudge.alerts.wire import EVENT_VERSION, event_from_json, event_to_json
 
 __all__ = [
     "EVENT_VERSION",
     "HEALTH_RULE",
+    "JUDGE_DRIFT_RULE",
     "Action",
     "AlertEvent",
     "AnyRule",
+    "DriftPolicy",
     "DriftRule",
     "Engine",
     "EventKind",
@@ -33,6 +36,7 @@ __all__ = [
     "SeriesState",
     "SeriesStatus",
     "Severity",
+    "Standing",
     "build_notifier",
     "build_notifiers",
     "effective_severity",

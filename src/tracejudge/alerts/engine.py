@@ -12,10 +12,13 @@ from tracejudge.alerts.actions import Action
 from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
+from tracejudge.alerts.judge_drift import JudgeDrift
 from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule, Rule
 from tracejudge.alerts.snapshots import SeriesSnapshot
+from tracejudge.alerts.standing import DriftPolicy
 from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.status import SeriesStatus, status_of
+from tracejudge.anchors import AnchorRound
 from tracejudge.scores import LIVE_RUN, Score
 
 MAX_SERIES_PER_RULE: Final = 1000
@@ -39,18 +42,20 @@ class HourSums(NamedTuple):
 
 
 class Engine:
-    """The detectors of all rules. Pure: rows and instants in, events out; not thread-safe.
+    """The detectors of all rules, and of the judges themselves (`judges`). Pure: rows, rounds of anchors, actions and
+    instants in, events out; not thread-safe.
 
     Raises ValueError when two rules have one name.
     """
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], *, drift: DriftPolicy | None = None) -> None:
         self.rules = {rule.name: rule for rule in rules}
         if len(self.rules) != len(rules):
             names = [rule.name for rule in rules]
             twice = sorted({name for name in names if names.count(name) > 1})
             raise ValueError(f"name: {twice!r} name more than one rule each; give every rule its own name")
         self.unwatched = 0  # rows of groups beyond the limit
+        self.judges = JudgeDrift(drift)
         self._series: dict[SeriesKey, Series] = {}
         self._health: dict[JudgePlace, JudgeHealth] = {}
         self._silent: dict[_Family, SeriesKey] = {}
@@ -75,6 +80,15 @@ class Engine:
             for rule in self._rules_of(score.environment, score.app, score.judge_name):
                 self._fold_rule(rule, score, health, events)
         return events
+
+    def fold_round(self, one: AnchorRound) -> list[AlertEvent]:
+        """Folds what a judge said of its anchors; call it between the rows judged before and after it was finished."""
+        opened = [
+            series.alert.event_id
+            for key, series in self._series.items()
+            if key.judge_id == one.judge_id and series.alert is not None
+        ]
+        return self.judges.fold(one, open_alerts=sorted(opened))
 
     def tick(self, now: datetime) -> list[AlertEvent]:
         """What only the passing of time decides: no data. Call it when all rows up to about `now` are folded."""
@@ -104,13 +118,13 @@ class Engine:
             series = self._series[key]
             if series.alert is None or not action.matches(key, event_id=series.alert.event_id):
                 continue
-            events.append(explain.closed_by_action(series, action))
+            events.append(self.judges.beside(explain.closed_by_action(series, action)))
             if action.verb == "accept":
                 series.accept()
             else:
                 series.dismiss()
             self._changed[key] = None
-        return events
+        return events + self.judges.apply(action)
 
     def seed(self, key: SeriesKey, hours: Iterable[HourSums]) -> None:
         """Gives a series with a learned baseline what a replay found in the hours before its own first row.
@@ -136,8 +150,9 @@ class Engine:
         self._changed[key] = None
 
     def status(self) -> list[SeriesStatus]:
-        """Every series, as of the last fold and tick, in the order of their keys."""
-        return [self._status(self._series[key]) for key in sorted(self._series, key=_order)]
+        """Every series, as of the last fold and tick, in the order of their keys; those of judges last."""
+        quality = [self._status(self._series[key]) for key in sorted(self._series, key=_order)]
+        return quality + self.judges.status(now=self._now)
 
     def snapshot(self, *, changed_only: bool = False) -> list[SeriesSnapshot]:
         """The state of all series, or of those that changed since the last snapshot (retired ones say so)."""
@@ -151,7 +166,7 @@ class Engine:
                 taken.append(snapshots.of_series(self._series[what]))
         self._changed.clear()
         self._gone.clear()
-        return taken
+        return taken + self.judges.snapshot(changed_only=changed_only)
 
     def restore(self, taken: Iterable[SeriesSnapshot]) -> list[AlertEvent]:
         """Continues from snapshots; returns the closing events of open alerts whose rule is gone or was changed.
@@ -160,6 +175,10 @@ class Engine:
         """
         events: list[AlertEvent] = []
         for snapshot in taken:
+            of_judge = self.judges.restore(snapshot)
+            if of_judge is not None:
+                events += of_judge
+                continue
             found = snapshots.read(snapshot)
             if found is None:
                 continue
@@ -177,7 +196,7 @@ class Engine:
             if old.alert is not None:
                 events.append(explain.closed_by_rule_change(old, removed=rule is None))
             self._gone[snapshot.name] = None
-        return events
+        return [self.judges.beside(event) for event in events]
 
     def _rules_of(self, environment: str, app: str, judge_name: str) -> tuple[Rule, ...]:
         place = (environment, app, judge_name)
@@ -228,9 +247,10 @@ class Engine:
             self._changed[quiet] = None
         turn = series.fold(score, alarm_hours=self._budget.alarm_hours(key, rule))
         if turn is Turn.FIRED:
-            events.append(explain.firing(series, share=self._budget.share(key), health=health.share))
+            fired = explain.firing(series, share=self._budget.share(key), health=health.share)
+            events.append(self.judges.beside(fired))
         elif turn is Turn.RESOLVED:
-            events.append(explain.resolved(series, at=score.judged_at))
+            events.append(self.judges.beside(explain.resolved(series, at=score.judged_at)))
             series.close()
         self._changed[key] = None
 

@@ -17,6 +17,8 @@ EventKind = Literal[
     "evaluator_unhealthy",
     "evaluator_healthy",
     "judge_changed",
+    "judge_drift",
+    "judge_steady",
 ]
 Severity = Literal["page", "ticket"]
 

@@ -14,11 +14,12 @@ Encode = Callable[[AlertEvent], Body | None]
 """The body to send for an event; None when the system has no word for it, and nothing is sent."""
 
 PAGERDUTY_URL: Final = "https://events.pagerduty.com/v2/enqueue"
-_OPENS: Final = ("firing", "escalated", "no_data", "evaluator_unhealthy")
+_OPENS: Final = ("firing", "escalated", "no_data", "evaluator_unhealthy", "judge_drift")
 _CLOSES: Final[Mapping[str, str]] = {
     "resolved": "firing",
     "data_back": "no_data",
     "evaluator_healthy": "evaluator_unhealthy",
+    "judge_steady": "judge_drift",
 }
 
 

@@ -1,0 +1,232 @@
+"""Has a judge moved? Its verdicts on frozen traces, watched by the detector that watches the product.
+
+For each (anchor set, JudgeId) two series, each as any other one: x = 1 where the verdict on an anchor is that of the
+first round, and x = 1 where it is what people said is right. A round is folded whole: its first row brings the hours
+since the last round, its invalid verdicts come first, the others in an order drawn anew for each round, and only the
+last one may fire. So the products of a round's factors count, and by the inequality of the means their expectation is
+at most 1 while the mean agreement is at least the boundary, however different the anchors are.
+
+The promise is a budget of its own: "1 per 30d" for all judges and sets together, beside that of the quality series.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from tracejudge.alerts.actions import Action
+from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.judge_words import drift_event, mark, steady_event
+from tracejudge.alerts.rule import parse_false_alarms
+from tracejudge.alerts.snapshots import FORMAT, SeriesSnapshot
+from tracejudge.alerts.standing import AGAINST, DriftPolicy, Standing, WatchedJudge
+from tracejudge.alerts.state import Turn
+from tracejudge.alerts.status import SeriesStatus, status_of
+from tracejudge.alerts.wire import event_from_json, event_to_json
+from tracejudge.anchors import AnchorRound
+from tracejudge.scores import JudgeId, Outcome, Score
+
+_KIND: Final = "anchors"
+_HELD: Final = "anchors:held"
+
+
+class JudgeDrift:
+    """Pure: rounds and actions in, events out; not thread-safe. It also knows which quality alerts are held back."""
+
+    def __init__(self, policy: DriftPolicy | None = None) -> None:
+        self.policy = policy or DriftPolicy()
+        self._watched: dict[tuple[str, JudgeId], WatchedJudge] = {}
+        self._held: dict[str, AlertEvent] = {}
+        self._changed: dict[str, None] = {}  # names of snapshots
+
+    def fold(self, one: AnchorRound, *, open_alerts: Iterable[str] = ()) -> list[AlertEvent]:
+        """Folds a finished round; one that is not later than the last of its judge is passed over.
+
+        `open_alerts` are the event ids of this JudgeId's open quality alerts: an event of its own names them.
+        """
+        place = (one.set_id, one.judge_id)
+        watched = self._watched.get(place)
+        if watched is None:
+            watched = self._watched[place] = WatchedJudge.first(one, self.policy)
+        elif watched.last.round_at >= one.round_at:
+            return []
+        known = dict(watched.reference)
+        events: list[AlertEvent] = []
+        watched.begin(one)
+        for against in AGAINST:
+            right = known if against == "reference" else one.expected
+            rows = _rows(one, right)
+            if not rows and against not in watched.series:
+                continue
+            series = watched.series_of(against, self.policy)
+            rows = rows or [_row(one, "", Outcome.INVALID)]  # nothing to compare with yet: time begins to pass
+            watched.remember(against)
+            for number, row in enumerate(rows, start=1):
+                last = number == len(rows)
+                turn = series.fold(row, alarm_hours=self._alarm_hours if last else math.inf)
+                if turn is Turn.FIRED:
+                    events.append(drift_event(watched, against, open_alerts=tuple(open_alerts)))
+                elif turn is Turn.RESOLVED:
+                    events.append(steady_event(watched, against, at=one.finished_at or one.round_at))
+                    series.close()
+        self._changed[_name(place)] = None
+        return events + self._released(one.judge_id, at=one.finished_at or one.round_at)
+
+    def standing(self, judge_id: str) -> Standing | None:
+        """What is known of a judge: of several sets and measures the one that moved, else the latest; None without
+        a round."""
+        found = [
+            watched.standing(against)
+            for (_, watched_id), watched in sorted(self._watched.items())
+            if watched_id == judge_id
+            for against in watched.series
+        ]
+        known = [one for one in found if one is not None]
+        return max(known, key=lambda one: (one.moved, one.at), default=None)
+
+    def beside(self, event: AlertEvent) -> AlertEvent:
+        """A quality event with what is known of its judge; one that is held back says so in its evidence."""
+        standing = self.standing(event.series.judge_id)
+        fired = event.evidence.get("fired_event_id")
+        if event.kind == "firing" and standing is not None:
+            event = mark(event, standing)
+            if standing.moved and self.policy.on_judge_drift == "hold":
+                event = replace(event, evidence={**event.evidence, "held": True})
+                self._held[event.event_id] = event
+                self._changed[_HELD] = None
+        elif isinstance(fired, str) and fired in self._held:
+            event = replace(event, evidence={**event.evidence, "held": True})  # nobody has heard of its beginning
+            if event.kind == "resolved":
+                del self._held[fired]
+                self._changed[_HELD] = None
+        return event
+
+    def apply(self, action: Action) -> list[AlertEvent]:
+        """Closes what an accept or a dismissal is about. An accepted judge is compared with its last round from now on:
+        how it judges now is the new normal."""
+        events: list[AlertEvent] = []
+        for place, watched in sorted(self._watched.items()):
+            for against, series in list(watched.series.items()):
+                if series.alert is None or not action.matches(series.key, event_id=series.alert.event_id):
+                    continue
+                events.append(steady_event(watched, against, at=action.at, action=action))
+                if action.verb == "accept":
+                    watched.accept(against, self.policy)
+                else:
+                    series.dismiss()
+                self._changed[_name(place)] = None
+                events += self._released(watched.last.judge_id, at=action.at)
+        return events
+
+    def status(self, *, now: datetime | None) -> list[SeriesStatus]:
+        """Every series of every judge, in the order of their keys."""
+        every = [series for watched in self._watched.values() for series in watched.series.values()]
+        every.sort(key=lambda series: (series.key.judge_id, series.key.group))
+        return [status_of(series, alarm_hours=self._alarm_hours, health=None, now=now) for series in every]
+
+    def snapshot(self, *, changed_only: bool) -> list[SeriesSnapshot]:
+        """The state of all, or of what changed since the last snapshot."""
+        taken = [
+            SeriesSnapshot(_name(place), {"format": FORMAT, "kind": _KIND, "judge": watched.to_state()})
+            for place, watched in self._watched.items()
+            if not changed_only or _name(place) in self._changed
+        ]
+        if not changed_only or _HELD in self._changed:
+            held = [event_to_json(event) for event in self._held.values()]
+            taken.append(SeriesSnapshot(_HELD, {"format": FORMAT, "kind": _KIND, "held": held}))
+        self._changed.clear()
+        return taken
+
+    def restore(self, snapshot: SeriesSnapshot) -> list[AlertEvent] | None:
+        """Continues from a snapshot of its own, with the closing events of series that the settings now ask for in
+        another way; None for a snapshot of somebody else."""
+        state = snapshot.state
+        if state.get("kind") != _KIND or state.get("format") != FORMAT:
+            return None
+        if "held" in state:
+            self._held = {event.event_id: event for event in map(event_from_json, state["held"])}
+            return []
+        watched, other = WatchedJudge.from_state(state["judge"], self.policy)
+        self._watched[watched.last.set_id, watched.last.judge_id] = watched
+        events = []
+        for against, series in other.items():
+            if series.alert is not None:
+                at = watched.last.finished_at or watched.last.round_at
+                events.append(steady_event(watched, against, at=at, series=series, because="rule_changed"))
+            self._changed[snapshot.name] = None
+        return events
+
+    @property
+    def _alarm_hours(self) -> float:
+        """A new JudgeId takes the place of the old one; each (set, judge, measure) has an equal part."""
+        parts = {
+            (place[0], watched.last.judge_name, against)
+            for place, watched in self._watched.items()
+            for against in watched.series
+        }
+        between = parse_false_alarms(self.policy.false_alarms)
+        return between.total_seconds() / 3600.0 * max(1, len(parts))
+
+    def _released(self, judge_id: str, *, at: datetime) -> list[AlertEvent]:
+        """The alerts that were held back for a judge that is steady again: the same events, to be told now."""
+        standing = self.standing(judge_id)
+        if standing is not None and standing.moved:
+            return []
+        told = [event for event in self._held.values() if event.series.judge_id == judge_id]
+        for event in told:
+            del self._held[event.event_id]
+            self._changed[_HELD] = None
+        return [
+            replace(
+                event,
+                summary=f"{event.summary}; held back until its judge was steady again",
+                evidence={**{k: v for k, v in event.evidence.items() if k != "held"}, "held_until": at.isoformat()},
+            )
+            for event in told
+        ]
+
+
+def _rows(one: AnchorRound, right: Mapping[str, bool]) -> list[Score]:
+    """The round as rows of a series: passed where the verdict is `right`."""
+    draw = one.round_at.isoformat()
+    cases = sorted(one.verdicts.keys() & right.keys(), key=lambda case: (_settled(one, case), _hash(draw, case)))
+    return [_row(one, case, _outcome(one.verdicts[case].passed, right[case])) for case in cases]
+
+
+def _row(one: AnchorRound, case: str, outcome: Outcome) -> Score:
+    return Score(
+        environment="",
+        app="",
+        version="",
+        category="",
+        trace_id=case,
+        event_time=one.round_at,
+        judge_name=one.judge_name,
+        judge_id=one.judge_id,
+        outcome=outcome,
+        score=None,
+        flags=("heuristic",) if one.heuristic else (),
+        judged_at=one.finished_at or one.round_at,
+    )
+
+
+def _settled(one: AnchorRound, case: str) -> bool:
+    return one.verdicts[case].passed is not None
+
+
+def _outcome(passed: bool | None, right: bool) -> Outcome:
+    if passed is None:
+        return Outcome.INVALID
+    return Outcome.PASSED if passed == right else Outcome.FAILED
+
+
+def _name(place: tuple[str, str]) -> str:
+    return f"anchors:{_hash(*place)}"
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

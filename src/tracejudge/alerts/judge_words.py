@@ -1,0 +1,125 @@
+"""A judge that moved, in one line for a person and in numbers; and the mark it leaves on quality alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from tracejudge.alerts.actions import Action
+from tracejudge.alerts.event import AlertEvent, EventKind
+from tracejudge.alerts.explain import event_id, percent
+from tracejudge.alerts.standing import Against, Standing, WatchedJudge
+from tracejudge.alerts.state import Series
+from tracejudge.anchors.agreement import Agreement
+
+
+def moved_words(standing: Standing) -> str:
+    """From where to where, on how many anchors."""
+    what = "says the same as before" if standing.against == "reference" else "says what people say"
+    before = "" if standing.before is None else f", {percent(standing.before)} before"
+    text = f"on {standing.now.n} anchors it {what} on {_with_interval(standing.now)}{before}"
+    if standing.passes.value is not None and standing.passed.value is not None:
+        text += f", and passes {percent(standing.passes.value)} of them instead of {percent(standing.passed.value)}"
+    return text + (f"; it is answered by {standing.model}" if standing.model else "")
+
+
+def drift_event(watched: WatchedJudge, against: Against, *, open_alerts: Sequence[str]) -> AlertEvent:
+    """The event of a series that has just fired."""
+    series = watched.series[against]
+    standing, alert = watched.standing(against), series.alert
+    if standing is None or alert is None:
+        raise ValueError(f"{series.key!r} has no open alert; call this right after it fired")
+    days = alert.alarm_hours / 24.0
+    summary = (
+        f"judge {_plain(series.key.judge_name)} moved: {moved_words(standing)}; "
+        f"expected less than one such false alarm in {days:g} days"
+    )
+    if open_alerts:
+        summary += f"; {len(open_alerts)} open alerts are by this judge"
+    evidence: dict[str, object] = {
+        **_numbers(standing),
+        "state": "moved",
+        "evidence_hours": alert.evidence_hours,
+        "alarm_hours": alert.alarm_hours,
+        "false_alarms": series.rule.false_alarms,
+        "cause": watched.last.cause,
+        "open_alerts": list(open_alerts),
+    }
+    event = _event(series, kind="judge_drift", at=alert.at, summary=summary, evidence=evidence)
+    alert.event_id = event.event_id
+    return event
+
+
+def steady_event(
+    watched: WatchedJudge,
+    against: Against,
+    *,
+    at: datetime,
+    action: Action | None = None,
+    series: Series | None = None,
+    because: str = "",
+) -> AlertEvent:
+    """The event of a judge that is as before again, or of whom a person says that it is well."""
+    series = series or watched.series[against]
+    standing, alert = watched.standing(against), series.alert
+    if alert is None:
+        raise ValueError(f"{series.key!r} has no open alert")
+    evidence: dict[str, object] = {"fired_event_id": alert.event_id}
+    name = _plain(series.key.judge_name)
+    if action is not None:
+        accepted = action.verb == "accept"
+        what = "accepted as it judges now" if accepted else "not moved after all"
+        summary = f"judge {name}: {what}" + (f", says {_plain(action.by)}" if action.by else "")
+        evidence |= {"closed_because": "accepted" if accepted else "dismissed", "action_id": action.action_id}
+    elif because:
+        summary = f"judge {name}: closed because the settings ask otherwise now"
+        evidence["closed_because"] = because
+    else:
+        summary = f"judge {name} is steady again"
+        if standing is not None:
+            summary += f": {moved_words(standing)}"
+    if standing is not None:
+        evidence |= {**_numbers(standing), "state": "steady"}
+    return _event(series, kind="judge_steady", at=at, summary=summary, evidence=evidence)
+
+
+def mark(event: AlertEvent, standing: Standing) -> AlertEvent:
+    """A quality alert with what is known of its judge: whether the fall may be the judge's."""
+    evidence = {**event.evidence, "judge": standing.numbers()}
+    summary = event.summary
+    if standing.moved:
+        summary += f"; its judge moved: {moved_words(standing)}"
+    return replace(event, summary=summary, evidence=evidence)
+
+
+def _numbers(standing: Standing) -> dict[str, object]:
+    numbers = standing.numbers()
+    del numbers["event_id"]
+    return numbers
+
+
+def _event(series: Series, *, kind: EventKind, at: datetime, summary: str, evidence: dict[str, object]) -> AlertEvent:
+    ordinal = series.events
+    series.events += 1
+    return AlertEvent(
+        event_id=event_id(series.key, kind=kind, at=at, ordinal=ordinal),
+        series=series.key,
+        kind=kind,
+        severity="ticket",
+        heuristic=series.heuristic,
+        at=at,
+        summary=summary,
+        evidence={"rule": series.rule.name, **evidence},
+    )
+
+
+def _with_interval(one: Agreement) -> str:
+    if one.value is None or one.low is None or one.high is None:
+        return "none"
+    return f"{percent(one.value)} ({round(100 * one.low)}-{round(100 * one.high)} %)"
+
+
+def _plain(text: str) -> str:
+    # Names come from settings and stores: control characters must not steer a terminal.
+    return "".join(char if char.isprintable() else "?" for char in text)
