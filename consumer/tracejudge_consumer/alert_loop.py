@@ -31,6 +31,7 @@ from tracejudge.alerts import (
     event_from_json,
     event_to_json,
 )
+from tracejudge.alerts.channels import ChannelPolicy
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Score
@@ -55,7 +56,8 @@ class AlertLoop:
     """Call `tick` every few seconds from any number of processes: the holder of the store's lease does the work.
 
     `holder` must be unique to the process. Rows stored up to `lookback_s` behind the cursor are still found, once a
-    minute. `policy` is what its governors are to keep to, `drift` how judges are watched. Not thread-safe.
+    minute. `policy` is what its governors are to keep to, `drift` how judges are watched; `channels` says by name what
+    notifiers hear of, and how often. Not thread-safe.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class AlertLoop:
         checkpoint: Callable[[str], None] = lambda _: None,
         policy: SamplingPolicy | None = None,
         drift: DriftPolicy | None = None,
+        channels: Mapping[str, ChannelPolicy] | None = None,
     ) -> None:
         self._store = store
         self._rules = tuple(rules)
@@ -82,7 +85,14 @@ class AlertLoop:
         self._lookback = timedelta(seconds=lookback_s)
         self._lease_ttl_s = lease_ttl_s
         self._checkpoint = checkpoint
-        self._deliveries = Deliveries(store=store, notifiers=notifiers, clock=clock, checkpoint=checkpoint)
+        self._deliveries = Deliveries(
+            store=store,
+            notifiers=notifiers,
+            policies=channels,
+            clock=clock,
+            save=self._save_channels,
+            checkpoint=checkpoint,
+        )
         self._upkeep = StoreUpkeep(store, clock, policy=policy)
         self._lease: Lease | None = None
         self._renewed_at = 0.0
@@ -267,13 +277,6 @@ class AlertLoop:
 
     def _save(self, taken: Sequence[SeriesSnapshot]) -> None:
         """Stores the engine's snapshots and the loop's own in one insert, the loop's last."""
-        if self._lease is None:
-            raise RuntimeError("no lease; only the leader saves")
-        now = self._store.now()
-        # Of two snapshots under one fencing number the later stands: the store's clock may have been set back.
-        if self._saved_at is not None:
-            now = max(now, self._saved_at + timedelta(milliseconds=1))
-        self._saved_at = now
         state = {
             "format": _FORMAT,
             "seen": self._seen.to_state(),
@@ -281,7 +284,7 @@ class AlertLoop:
             "late_rows": self._late_rows,
             **self._between.to_state(),
         }
-        fencing = self._lease.fencing
+        now, fencing = self._next_save()
         self._store.alert_snapshots.save_all(
             [
                 *(AlertSnapshot(name=s.name, cursor=None, state=s.state, saved_at=now, fencing=fencing) for s in taken),
@@ -289,6 +292,25 @@ class AlertLoop:
             ]
         )
         self._checkpoint("snapshots stored")
+
+    def _save_channels(self, taken: Sequence[SeriesSnapshot]) -> None:
+        """Stores the states of channels alone: they hang on no row."""
+        now, fencing = self._next_save()
+        self._store.alert_snapshots.save_all(
+            [AlertSnapshot(name=s.name, cursor=None, state=s.state, saved_at=now, fencing=fencing) for s in taken]
+        )
+        self._checkpoint("channels stored")
+
+    def _next_save(self) -> tuple[datetime, int]:
+        """The instant and the fencing number of a save."""
+        if self._lease is None:
+            raise RuntimeError("no lease; only the leader saves")
+        now = self._store.now()
+        # Of two snapshots under one fencing number the later stands: the store's clock may have been set back.
+        if self._saved_at is not None:
+            now = max(now, self._saved_at + timedelta(milliseconds=1))
+        self._saved_at = now
+        return now, self._lease.fencing
 
     def _restore(self) -> Engine:
         engine = Engine(self._rules, drift=self._drift)
@@ -300,8 +322,8 @@ class AlertLoop:
             self._read_state(loop.cursor, loop.state)
         self._unpublished += events
         # Everything again under our fencing number: a former leader that does not know it is none writes in vain.
-        engine_state = engine.snapshot()
-        self._save(engine_state)
+        channels = self._deliveries.restore({name: row.state for name, row in stored.items()})
+        self._save([*engine.snapshot(), *channels])
         self._engine = engine
         return engine
 

@@ -1,19 +1,25 @@
 """Notifications on their way: kept in the store's outbox until their channel has taken them.
 
-At least once, in order within a channel, under the event's stable id. A channel that does not answer holds up only
-itself: its first refusal ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 15 minutes.
+At least once, under the event's stable id. What is pending for a channel is put into messages (`alerts/grouping.py`),
+within the channel's limit; which events a message holds is stored before it is sent, so that after a failure or a kill
+the same message is sent again, under the same id. A channel that does not answer holds up only itself: its first
+refusal ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 15 minutes. When it stays like that, the
+other channels hear of it, once, and of its return; never the channel itself, and never about those events' own fate.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final, Literal
 
-from tracejudge.alerts import Action, AlertEvent, NotDelivered, Notifier
+from tracejudge.alerts import Action, AlertEvent, GroupNotifier, Message, NotDelivered, Notifier, SeriesSnapshot
+from tracejudge.alerts.channels import ChannelPolicy, ChannelState
+from tracejudge.alerts.grouping import compose
+from tracejudge.alerts.notify import message_of
 from tracejudge.clock import Clock
 from tracejudge.store import OutboxItem, Store
 
@@ -30,9 +36,15 @@ _FIRST_WAIT_S: Final = 5.0
 _LONGEST_WAIT_S: Final = 900.0
 _AT_ONCE: Final = 1000  # of a channel's items: the others wait for the next tick
 
+Save = Callable[[Sequence[SeriesSnapshot]], None]
+"""Stores the states of channels, as the leader."""
+
 
 class Deliveries:
-    """The outbox of a store and the channels of this process."""
+    """The outbox of a store and the channels of this process. A channel without a policy hears of everything at once.
+
+    `save` keeps what must survive a restart: how far a channel's limit is used up, and whether it is dead.
+    """
 
     def __init__(
         self,
@@ -40,17 +52,31 @@ class Deliveries:
         store: Store,
         notifiers: Sequence[Notifier],
         clock: Clock,
+        policies: Mapping[str, ChannelPolicy] | None = None,
+        save: Save = lambda _: None,
         checkpoint: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._notifiers = {notifier.name: notifier for notifier in notifiers}
+        self._policies = {name: (policies or {}).get(name, ChannelPolicy()) for name in self._notifiers}
         self._clock = clock
+        self._save = save
         self._checkpoint = checkpoint
+        self.restore({})
+
+    def restore(self, stored: Mapping[str, Mapping[str, Any]]) -> list[SeriesSnapshot]:
+        """Takes up the states of the channels as they were stored, and gives them all, to be stored again."""
+        self._states = {name: ChannelState(name=name) for name in self._notifiers}
+        for state in stored.values():
+            found = ChannelState.from_snapshot(state)
+            if found is not None and found.name in self._states:
+                self._states[found.name] = found
+        return [state.to_snapshot() for state in self._states.values()]
 
     def enqueue(
         self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None], silences: Sequence[Action] = ()
     ) -> None:
-        """Puts every event into the outbox of every channel; repeating it changes nothing.
+        """Puts every event into the outbox of every channel that wants it; repeating it changes nothing.
 
         One that a person has silenced is kept there as well, as given up with the reason.
         """
@@ -59,7 +85,9 @@ class Deliveries:
         for event in events:
             stale = now - event.at > STALE_AFTER and not (event.kind == "firing" and event.event_id in still_open)
             silence = next((action for action in silences if action.silences(event)), None)
-            for name in self._notifiers:
+            for name, policy in self._policies.items():
+                if not policy.wants(event):
+                    continue
                 item = OutboxItem(event_id=event.event_id, notifier=name, updated_at=now)
                 if silence is not None:
                     item = replace(item, state="given_up", last_error=f"silenced by action {silence.action_id}")
@@ -70,72 +98,161 @@ class Deliveries:
             self._store.outbox.put(items)
 
     def deliver(self, *, still_leading: Callable[[], bool]) -> int:
-        """Delivers what is due, as long as this process leads; the number of notifications taken."""
-        pending = self._pending()
-        if not pending:
-            return 0
-        now = self._clock.now()
-        events = {event.event_id: event for event in self._store.alert_events.get([item.event_id for item in pending])}
-        pending.sort(key=lambda item: _order(item, events))
-        waiting = {item.notifier for item in pending if item.attempts and now - item.updated_at < _wait(item.attempts)}
+        """Delivers what is due, as long as this process leads; the number of events taken."""
         taken = 0
-        for item in pending:
-            if item.notifier in waiting:
-                continue
-            event, notifier = events.get(item.event_id), self._notifiers.get(item.notifier)
-            if event is None or notifier is None:
-                self._drop_if_old(item, event=event, now=now)
-                continue
-            if not still_leading():
-                return taken
-            if self._attempt(notifier, item, event, now=now):
-                taken += 1
-            else:
-                waiting.add(item.notifier)
+        self._tell_of_channels()
+        # Those that failed last come last: each of their attempts may cost seconds.
+        for name in sorted(self._notifiers, key=lambda name: self._states[name].failures > 0):
+            taken += self._turn(name, still_leading)
+        self._tell_of_channels()
+        self._drop_strangers()
         return taken
 
-    def _pending(self) -> list[OutboxItem]:
-        # Asked of each channel by itself: what a dead one piles up would else fill the answer and starve the others.
-        outbox = self._store.outbox
-        items = [item for name in self._notifiers for item in outbox.pending_of(name, limit=_AT_ONCE)]
-        return items + outbox.pending_of_others(list(self._notifiers), limit=_AT_ONCE)
+    # ------------------------------------------------------------------ one channel's turn
 
-    def _attempt(self, notifier: Notifier, item: OutboxItem, event: AlertEvent, *, now: datetime) -> bool:
-        tried = replace(item, attempts=item.attempts + 1, updated_at=now)
+    def _turn(self, name: str, still_leading: Callable[[], bool]) -> int:
+        # Asked of each channel by itself: what a dead one piles up would else fill the answer and starve the others.
+        items = {item.event_id: item for item in self._store.outbox.pending_of(name, limit=_AT_ONCE)}
+        now = self._clock.now()
+        if not items or any(item.attempts and now - item.updated_at < _wait(item.attempts) for item in items.values()):
+            return 0
+        events = {event.event_id: event for event in self._store.alert_events.get(list(items))}
+        for event_id in items.keys() - events.keys():
+            self._drop_if_old(items[event_id], what="no such event", now=now)
+        taken = 0
+        for message, begun in self._messages(name, items, events):
+            if not still_leading():
+                break
+            if not begun and not self._may_send(name, message, now=now):
+                break
+            if not self._attempt(name, message, [items[event.event_id] for event in message.events], now=now):
+                break
+            taken += len(message.events)
+        return taken
+
+    def _messages(
+        self, name: str, items: Mapping[str, OutboxItem], events: Mapping[str, AlertEvent]
+    ) -> list[tuple[Message, bool]]:
+        """What is to be sent, in order; whether it was begun: it is sent again as it was, and has its right already."""
+        held = self._states[name].held
+        group = self._policies[name].group and isinstance(self._notifiers[name], GroupNotifier)
+        begun: dict[str, list[AlertEvent]] = {}
+        fresh: list[AlertEvent] = []
+        for event_id, event in events.items():
+            item = items[event_id]
+            if item.message or item.attempts:
+                begun.setdefault(item.message or event_id, []).append(event)
+            else:
+                fresh.append(event)
+        again = [parts for members in begun.values() for parts in compose(members, group=group, together=True)]
+        new = compose(fresh, group=group, together=held)
+        return [
+            *((message_of(parts, channel=name), True) for parts in again),
+            *((message_of(parts, channel=name, held=held), False) for parts in new),
+        ]
+
+    def _may_send(self, name: str, message: Message, *, now: datetime) -> bool:
+        policy, state = self._policies[name], self._states[name]
+        if policy.rate is None:
+            return True
+        was_held = state.held
+        allowed = state.take(policy.rate, page=message.severity == "page", now=now)
+        if allowed or not was_held:
+            # Before it is sent: a kill must not give the right back.
+            self._save([state.to_snapshot()])
+            self._checkpoint("limit stored")
+        if not allowed and not was_held:
+            logger.warning(
+                "channel %r: its limit of %d messages per %s is reached; what comes waits for a later message",
+                name,
+                policy.rate.messages,
+                policy.rate.per,
+            )
+        return allowed
+
+    def _attempt(self, name: str, message: Message, items: Sequence[OutboxItem], *, now: datetime) -> bool:
+        notifier = self._notifiers[name]
+        if len(items) > 1 and any(item.message != message.message_id for item in items):
+            # A little later than the item itself, also where the clock stands still: of two states the later counts.
+            items = [
+                replace(
+                    item,
+                    message=message.message_id,
+                    updated_at=max(now, item.updated_at + timedelta(milliseconds=1)),
+                )
+                for item in items
+            ]
+            self._store.outbox.put(items)
+            self._checkpoint("message composed")
+        tried = [replace(item, attempts=item.attempts + 1, updated_at=max(now, item.updated_at)) for item in items]
         self._checkpoint("delivering")
         try:
-            notifier.notify(event)
+            if len(message.events) > 1 and isinstance(notifier, GroupNotifier):
+                notifier.notify_all(message)
+            else:
+                notifier.notify(message.events[0])
         # Channels may be somebody else's code: its mistake must not stop the detectors or the other channels.
         except Exception as error:
             if not isinstance(error, NotDelivered):
-                logger.exception("event %s: channel %r raised", item.event_id, item.notifier)
-            last = tried.attempts >= MAX_ATTEMPTS
-            logger.warning(
-                "event %s: attempt %d by %r failed%s: %s",
-                item.event_id,
-                tried.attempts,
-                item.notifier,
-                ", given up" if last else "",
-                error,
-            )
-            self._store.outbox.put([replace(tried, state="given_up" if last else "pending", last_error=str(error))])
+                logger.exception("message %s: channel %r raised", message.message_id, name)
+            self._failed(name, message, tried, str(error), now=now)
             return False
         self._checkpoint("delivered")
-        self._store.outbox.put([replace(tried, state="sent", last_error="")])
+        self._store.outbox.put([replace(item, state="sent", last_error="") for item in tried])
         self._checkpoint("delivery recorded")
+        if self._states[name].succeeded(self._policies[name], now=now):
+            self._save([self._states[name].to_snapshot()])
         return True
 
-    def _drop_if_old(self, item: OutboxItem, *, event: AlertEvent | None, now: datetime) -> None:
+    def _failed(self, name: str, message: Message, tried: Sequence[OutboxItem], error: str, *, now: datetime) -> None:
+        attempts = max(item.attempts for item in tried)
+        last = attempts >= MAX_ATTEMPTS
+        logger.warning(
+            "message %s (%d events): attempt %d by %r failed%s: %s",
+            message.message_id,
+            len(tried),
+            attempts,
+            name,
+            ", given up" if last else "",
+            error,
+        )
+        state: Literal["given_up", "pending"] = "given_up" if last else "pending"
+        self._store.outbox.put([replace(item, state=state, attempts=attempts, last_error=error) for item in tried])
+        self._states[name].failed(self._policies[name], error, now=now)
+        self._save([self._states[name].to_snapshot()])
+
+    # ------------------------------------------------------------------ about the channels themselves
+
+    def _tell_of_channels(self) -> None:
+        """Tells the others of a channel that died or came back: that is stored before, so that a kill loses nothing."""
+        for name, state in self._states.items():
+            if not state.untold:
+                continue
+            for event in state.untold:
+                logger.error("%s", event.summary) if event.kind == "channel_down" else logger.info("%s", event.summary)
+            self._store.alert_events.insert(state.untold)
+            others = [
+                OutboxItem(event_id=event.event_id, notifier=other, updated_at=self._clock.now())
+                for event in state.untold
+                for other, policy in self._policies.items()
+                if other != name and policy.wants(event)
+            ]
+            if others:
+                self._store.outbox.put(others)
+            self._checkpoint("channel told")
+            state.untold = []
+            self._save([state.to_snapshot()])
+
+    def _drop_strangers(self) -> None:
+        now = self._clock.now()
+        for item in self._store.outbox.pending_of_others(list(self._notifiers), limit=_AT_ONCE):
+            self._drop_if_old(item, what="no channel of this name", now=now)
+
+    def _drop_if_old(self, item: OutboxItem, *, what: str, now: datetime) -> None:
         """Another process may know the channel; after a day nobody does."""
         if now - item.updated_at > STALE_AFTER:
-            what = "no such event" if event is None else "no channel of this name"
             logger.warning("event %s: given up for %r: %s", item.event_id, item.notifier, what)
             self._store.outbox.put([replace(item, state="given_up", last_error=what, updated_at=now)])
-
-
-def _order(item: OutboxItem, events: dict[str, AlertEvent]) -> tuple[object, ...]:
-    event = events.get(item.event_id)
-    return (event.at if event is not None else item.updated_at, item.event_id, item.notifier)
 
 
 def _wait(attempts: int) -> timedelta:

@@ -14,6 +14,7 @@ from tracejudge_consumer.wiring.judges import sampling_policy
 
 if TYPE_CHECKING:
     from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus
+    from tracejudge.alerts.channels import ChannelPolicy
     from tracejudge_consumer.alert_loop import AlertLoop
     from tracejudge_consumer.loop_health import LoopHealth
 
@@ -25,12 +26,17 @@ def build_notifiers(settings: Settings) -> list[Notifier]:
     return list(build(settings.notifiers, environ=os.environ))
 
 
+def channel_policies(settings: Settings) -> dict[str, ChannelPolicy]:
+    """What each channel of the settings hears of, by its name."""
+    return {channel.channel: channel.policy for channel in settings.notifiers}
+
+
 def announcer(settings: Settings, store: Store) -> Callable[[AlertEvent], None]:
     """Stores an event and leaves its notifications to the alert loop; repeating it changes nothing."""
     from tracejudge_consumer.deliveries import Deliveries
 
     notifiers = build_notifiers(settings)
-    deliveries = Deliveries(store=store, notifiers=notifiers, clock=SystemClock())
+    deliveries = Deliveries(store=store, notifiers=notifiers, clock=SystemClock(), policies=channel_policies(settings))
 
     def announce(event: AlertEvent) -> None:
         store.alert_events.insert([event])
@@ -54,6 +60,7 @@ def build_alert_loop(
         settle_s=settings.alert_loop.settle_s if settle_s is None else settle_s,
         checkpoint=(lambda _: None) if health is None else health.sign,
         policy=sampling_policy(settings),
+        channels=channel_policies(settings),
     )
 
 

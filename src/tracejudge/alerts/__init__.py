@@ -4,7 +4,7 @@ from tracejudge.alerts.actions import Action
 from tracejudge.alerts.engine import Engine, HourSums
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesState, Severity
 from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
-from tracejudge.alerts.notify import NotDelivered, Notifier
+from tracejudge.alerts.notify import GroupNotifier, Message, NotDelivered, Notifier
 from tracejudge.alerts.rule import HEALTH_RULE, AnyRule, DriftRule, MaxDropRule, MinimumRule, Rule, effective_severity
 from tracejudge.alerts.seen import SeenRows
 from tracejudge.alerts.snapshots import SeriesSnapshot
@@ -23,8 +23,10 @@ __all__ = [
     "DriftRule",
     "Engine",
     "EventKind",
+    "GroupNotifier",
     "HourSums",
     "MaxDropRule",
+    "Message",
     "MinimumRule",
     "NotDelivered",
     "Notifier",

@@ -19,6 +19,11 @@ EventKind = Literal[
     "judge_changed",
     "judge_drift",
     "judge_steady",
+    "reminder",
+    "channel_down",
+    "channel_up",
+    "test",
+    "test_over",
 ]
 Severity = Literal["page", "ticket"]
 

@@ -2,9 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.event import AlertEvent, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What one channel is sent at once: the events of a group, the most urgent first, and never none.
+
+    `held` says that the channel's own limit held back some of them for a while.
+    """
+
+    message_id: str  # stable: the same message, sent again, has the same id; of a single event it is the event's
+    events: tuple[AlertEvent, ...]
+    held: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """Of the most urgent event."""
+        return "page" if any(event.severity == "page" for event in self.events) else "ticket"
+
+    @property
+    def title(self) -> str:
+        """What there is, in one line: `3 alerts of shop: 2 firing, 1 resolved`."""
+        if len(self.events) == 1:
+            return self.events[0].summary
+        apps = list(dict.fromkeys(event.series.app for event in self.events))
+        where = apps[0] if len(apps) == 1 else f"{len(apps)} apps"
+        kinds = Counter(event.kind.replace("_", " ") for event in self.events)
+        told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        return f"{len(self.events)} alerts of {where}: {told}"
+
+
+def message_of(events: tuple[AlertEvent, ...], *, channel: str, held: bool = False) -> Message:
+    """The message of these events; its id hangs on them and on the channel alone."""
+    if len(events) == 1:
+        return Message(message_id=events[0].event_id, events=events, held=held)
+    named = "\n".join([channel, *(event.event_id for event in events)])
+    return Message(message_id=hashlib.sha256(named.encode()).hexdigest()[:32], events=events, held=held)
 
 
 @runtime_checkable
@@ -18,6 +57,15 @@ class Notifier(Protocol):
 
     def notify(self, event: AlertEvent) -> None:
         """Returns when the other side has taken the event; raises NotDelivered otherwise."""
+        ...
+
+
+@runtime_checkable
+class GroupNotifier(Notifier, Protocol):
+    """A channel that can say several events at once."""
+
+    def notify_all(self, message: Message) -> None:
+        """Returns when the other side has taken all of it; raises NotDelivered otherwise."""
         ...
 
 

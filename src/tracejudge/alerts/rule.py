@@ -23,6 +23,9 @@ from tracejudge.alerts.event import Severity
 HEALTH_RULE: Final = "evaluator-health"
 """The rule named in events about a judge's own health; no user's rule may take this name."""
 
+CHANNEL_RULE: Final = "channel-health"
+"""The rule named in events about a channel that takes no alerts."""
+
 GroupField = Literal["version", "category", "stratum"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$")]
 
@@ -89,8 +92,8 @@ class _Rule(BaseModel):
     @field_validator("name")
     @classmethod
     def _name_is_free(cls, name: str) -> str:
-        if name == HEALTH_RULE:
-            raise ValueError(f"{name!r} is taken by the watch over the judges themselves; choose another name")
+        if name in (HEALTH_RULE, CHANNEL_RULE):
+            raise ValueError(f"{name!r} is taken by the watch over judges and channels themselves; choose another name")
         return name
 
     @field_validator("group_by")

@@ -166,6 +166,7 @@ class Outbox(Table[OutboxItem]):
         last_error="String",
         updated_at=_INSTANT,
         row_version="UInt64",
+        message="String",
     )
     _RANK: Final = {"pending": 0, "given_up": 1, "sent": 2}
 
@@ -178,10 +179,12 @@ class Outbox(Table[OutboxItem]):
         return self._select(f"WHERE state = 'pending' ORDER BY updated_at, event_id, notifier LIMIT {int(limit)}")
 
     def pending_of(self, notifier: str, *, limit: int = 1000) -> list[OutboxItem]:
-        """What one channel is still to be given: what was tried already, then the oldest first."""
+        """What one channel is still to be given: what was tried or put into a message already, then pages, then the
+        oldest first."""
         return self._select(
-            "WHERE state = 'pending' AND notifier = {notifier:String} "
-            f"ORDER BY attempts DESC, updated_at, event_id LIMIT {int(limit)}",
+            "WHERE state = 'pending' AND notifier = {notifier:String} ORDER BY attempts DESC, message = '', "
+            "event_id NOT IN (SELECT event_id FROM alert_events WHERE severity = 'page'), "
+            f"updated_at, event_id LIMIT {int(limit)}",
             {"notifier": notifier},
         )
 
@@ -204,6 +207,7 @@ class Outbox(Table[OutboxItem]):
             text("last_error", value.last_error),
             updated_us,
             self._RANK[value.state] << 60 | attempts << 44 | updated_us // 1000,
+            text("message", value.message),
         )
 
     def _decode(self, row: Row) -> OutboxItem:
@@ -214,6 +218,7 @@ class Outbox(Table[OutboxItem]):
             attempts=row[3],
             last_error=row[4],
             updated_at=from_microseconds(row[5]),
+            message=row[7],
         )
 
 

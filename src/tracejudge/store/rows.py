@@ -251,6 +251,7 @@ class OutboxItem:
     attempts: int = 0
     last_error: str = ""
     updated_at: datetime
+    message: str = ""  # the id of the message it was put into, together with others; "": none yet, or one of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

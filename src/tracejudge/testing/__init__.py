@@ -2,6 +2,6 @@
 
 from tracejudge.testing.builders import make_score, make_trace
 from tracejudge.testing.clock import ManualClock
-from tracejudge.testing.notifiers import RecordingNotifier
+from tracejudge.testing.notifiers import RecordingGroupNotifier, RecordingNotifier
 
-__all__ = ["ManualClock", "RecordingNotifier", "make_score", "make_trace"]
+__all__ = ["ManualClock", "RecordingGroupNotifier", "RecordingNotifier", "make_score", "make_trace"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.notify import NotDelivered
+from tracejudge.alerts.notify import Message, NotDelivered
 
 
 class RecordingNotifier:
@@ -24,3 +24,25 @@ class RecordingNotifier:
         if self.failing:
             raise NotDelivered(f"{self._name}: told to fail; set failing = False")
         self.events.append(event)
+
+
+class RecordingGroupNotifier(RecordingNotifier):
+    """The same for a channel that takes several events at once: `messages` holds the ids of what each brought."""
+
+    def __init__(self, name: str = "recording") -> None:
+        super().__init__(name)
+        self.messages: list[tuple[str, ...]] = []
+        self.held: list[bool] = []
+
+    def notify(self, event: AlertEvent) -> None:
+        super().notify(event)
+        self.messages.append((event.event_id,))
+        self.held.append(False)
+
+    def notify_all(self, message: Message) -> None:
+        self.attempts += 1
+        if self.failing:
+            raise NotDelivered(f"{self._name}: told to fail; set failing = False")
+        self.events += message.events
+        self.messages.append(tuple(event.event_id for event in message.events))
+        self.held.append(message.held)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
@@ -57,12 +57,17 @@ def checked_address(host: str, port: int, *, allow_private: bool, resolver: Reso
     if not addresses:
         raise AddressRefused(f"{host!r} has no address; check the url")
     if not allow_private:
-        inside = [address for address in addresses if not _public(address)]
+        inside = not_public(addresses)
         if inside:
             raise AddressRefused(
                 f"{host!r} leads to {inside[0]}, which is not a public address; set allow_private = true to allow it"
             )
     return Address(addresses[0], port)
+
+
+def not_public(addresses: Iterable[str]) -> list[str]:
+    """Those of the addresses that are not out in the open."""
+    return [address for address in addresses if not _public(address)]
 
 
 def _public(text: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from tracejudge.alerts.notifiers.routed import RoutedNotifier
 from tracejudge.alerts.notifiers.settings import NotifierSettings
 from tracejudge.alerts.notifiers.terminal import TerminalNotifier
 from tracejudge.alerts.notify import Notifier
@@ -18,8 +18,7 @@ def build_notifier(channel: NotifierSettings, *, environ: Mapping[str, str], clo
     secret = environ.get(channel.secret_env) if channel.secret_env is not None else None
     if channel.secret_env is not None and not secret:
         raise SettingsError([f"secret_env: the environment variable {channel.secret_env!r} is not set; export it"])
-    built = _built(channel, secret, clock)
-    return built if {"page", "ticket"} <= set(channel.severities) else RoutedNotifier(built, channel.severities)
+    return _built(channel, secret, clock)
 
 
 def _built(channel: NotifierSettings, secret: str | None, clock: Clock | None) -> Notifier:
@@ -40,9 +39,18 @@ def _built(channel: NotifierSettings, secret: str | None, clock: Clock | None) -
             allow_private=channel.allow_private,
             timeout_s=channel.timeout_s,
         )
+    if channel.type == "apprise":
+        from tracejudge.alerts.notifiers.apprise import AppriseNotifier
+
+        return AppriseNotifier(
+            urls=secret or "",
+            name=channel.channel,
+            allow_private=channel.allow_private,
+            timeout_s=channel.timeout_s,
+        )
     # http and TLS: only for those who use them.
     from tracejudge.alerts.notifiers import formats
-    from tracejudge.alerts.notifiers.http import HttpNotifier
+    from tracejudge.alerts.notifiers.http import HttpGroupNotifier, HttpNotifier
     from tracejudge.alerts.notifiers.webhook import WebhookNotifier
 
     if channel.type == "webhook":
@@ -54,21 +62,27 @@ def _built(channel: NotifierSettings, secret: str | None, clock: Clock | None) -
             timeout_s=channel.timeout_s,
             clock=clock,
         )
-    post = partial(
-        HttpNotifier,
-        name=channel.channel,
-        allow_private=channel.allow_private,
-        timeout_s=channel.timeout_s,
-        clock=clock,
-    )
+    common: dict[str, Any] = {
+        "name": channel.channel,
+        "allow_private": channel.allow_private,
+        "timeout_s": channel.timeout_s,
+        "clock": clock,
+    }
     if channel.type == "slack":
-        return post(url=secret or "", encode=formats.slack_body)
+        return HttpGroupNotifier(
+            url=secret or "", encode=formats.slack_body, encode_all=formats.slack_message, **common
+        )
     if channel.type == "pagerduty":
         encode = partial(formats.pagerduty_body, routing_key=secret or "")
-        return post(url=channel.url or formats.PAGERDUTY_URL, encode=encode)
+        return HttpNotifier(url=channel.url or formats.PAGERDUTY_URL, encode=encode, **common)
     bearer = {"Authorization": f"Bearer {secret}"} if secret else {}
-    url = (channel.url or "").rstrip("/") + "/api/v2/alerts"
-    return post(url=url, encode=formats.alertmanager_body, headers=lambda _event, _body: bearer)
+    return HttpGroupNotifier(
+        url=(channel.url or "").rstrip("/") + "/api/v2/alerts",
+        encode=formats.alertmanager_body,
+        encode_all=formats.alertmanager_message,
+        headers=lambda _ident, _body: bearer,
+        **common,
+    )
 
 
 def build_notifiers(

@@ -1,4 +1,4 @@
-"""Events as plain e-mail, one message an event."""
+"""Events as plain e-mail, one mail a message."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import ssl
 from collections.abc import Sequence
 from datetime import timezone
 from email.message import EmailMessage
-from typing import Any
+from typing import Any, Final
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.incident import incident_key
 from tracejudge.alerts.notifiers.address import Address, AddressRefused, Resolve, checked_address, resolve
-from tracejudge.alerts.notifiers.formats import incident_key
-from tracejudge.alerts.notify import NotDelivered
+from tracejudge.alerts.notifiers.formats import event_line
+from tracejudge.alerts.notify import Message, NotDelivered
 from tracejudge.alerts.wire import event_to_json
+
+_MOST_THREADS: Final = 5  # that one mail names: a header has its limits
 
 
 class _To:
@@ -73,6 +76,14 @@ class EmailNotifier:
         return self._name
 
     def notify(self, event: AlertEvent) -> None:
+        self._send(self._mail(event.kind, event.summary, [event], ident=event.event_id, above=[]))
+
+    def notify_all(self, message: Message) -> None:
+        held = ["Some of these waited, as the limit of messages was reached.", ""] if message.held else []
+        above = [*held, *map(event_line, message.events), ""]
+        self._send(self._mail(message.severity, message.title, message.events, ident=message.message_id, above=above))
+
+    def _send(self, mail: EmailMessage) -> None:
         try:
             address = checked_address(
                 self._host, self._port, allow_private=self._allow_private, resolver=self._resolver
@@ -82,7 +93,7 @@ class EmailNotifier:
                     if not self._tls:
                         server.starttls(context=ssl.create_default_context())
                     server.login(self._user or self._sender, self._password)
-                server.send_message(self._message(event))
+                server.send_message(mail)
         except AddressRefused as error:
             raise NotDelivered(f"{self._name}: {error}") from error
         except smtplib.SMTPAuthenticationError as error:
@@ -96,15 +107,22 @@ class EmailNotifier:
             return _TlsTo(address, self._host, self._port, timeout=self._timeout_s, context=context)
         return _PlainTo(address, self._host, self._port, timeout=self._timeout_s)
 
-    def _message(self, event: AlertEvent) -> EmailMessage:
-        message = EmailMessage()
+    def _mail(
+        self, kind: str, summary: str, events: Sequence[AlertEvent], *, ident: str, above: Sequence[str]
+    ) -> EmailMessage:
+        mail = EmailMessage()
         # Names come from producers: a line break in one would start a header of its own.
-        summary = "".join(char if char.isprintable() else "?" for char in event.summary)
-        message["Subject"] = f"[tracejudge] {event.kind}: {summary}"[:250]
-        message["From"], message["To"] = self._sender, ", ".join(self._recipients)
-        message["Date"] = event.at.astimezone(timezone.utc)
-        thread = f"<{incident_key(event).encode('ascii', 'replace').decode().replace(' ', '_')[:200]}@tracejudge>"
-        message["References"] = thread
-        message["Message-ID"] = f"<{event.event_id}@tracejudge>"
-        message.set_content(f"{summary}\n\n{json.dumps(event_to_json(event), indent=2, ensure_ascii=True)}\n")
-        return message
+        summary = "".join(char if char.isprintable() else "?" for char in summary)
+        mail["Subject"] = f"[tracejudge] {kind}: {summary}"[:250]
+        mail["From"], mail["To"] = self._sender, ", ".join(self._recipients)
+        mail["Date"] = events[0].at.astimezone(timezone.utc)
+        threads = dict.fromkeys(map(_thread, events))
+        mail["References"] = " ".join(list(threads)[:_MOST_THREADS])
+        mail["Message-ID"] = f"<{ident}@tracejudge>"
+        told = [json.dumps(event_to_json(event), indent=2, ensure_ascii=True) for event in events]
+        mail.set_content("\n".join([summary, "", *above, *told, ""]))
+        return mail
+
+
+def _thread(event: AlertEvent) -> str:
+    return f"<{incident_key(event).encode('ascii', 'replace').decode().replace(' ', '_')[:200]}@tracejudge>"

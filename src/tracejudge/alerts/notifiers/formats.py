@@ -2,38 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import timezone
+from collections.abc import Callable
+from datetime import timedelta, timezone
 from typing import Any, Final
 
-from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.wire import event_to_json
+from tracejudge.alerts.event import AlertEvent, Severity
+from tracejudge.alerts.incident import OPENS, incident_key, incident_kind
+from tracejudge.alerts.notify import Message
+from tracejudge.alerts.wire import EVENT_VERSION, event_to_json
 
 Body = dict[str, Any] | list[dict[str, Any]]
 Encode = Callable[[AlertEvent], Body | None]
 """The body to send for an event; None when the system has no word for it, and nothing is sent."""
+EncodeAll = Callable[[Message], Body]
+"""The body to send for several events at once."""
 
 PAGERDUTY_URL: Final = "https://events.pagerduty.com/v2/enqueue"
-_OPENS: Final = ("firing", "escalated", "no_data", "evaluator_unhealthy", "judge_drift")
-_CLOSES: Final[Mapping[str, str]] = {
-    "resolved": "firing",
-    "data_back": "no_data",
-    "evaluator_healthy": "evaluator_unhealthy",
-    "judge_steady": "judge_drift",
-}
+LONGEST_LINE: Final = 300  # characters of one event among several
+
+_OPEN_FOR: Final = timedelta(days=365)
+"""Alertmanager takes an alert that is not sent again within minutes for over, unless it is told until when it lasts."""
 
 
 def slack_body(event: AlertEvent) -> Body:
     """For an incoming webhook: one line in bold, one of what it is about. Names cannot become links or mentions."""
     heuristic = ", heuristic" if event.heuristic else ""
     about = f"{event.kind} ({event.severity}{heuristic}) {event.at.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}Z"
-    lines = [f"*{_slack(event.summary)}*", _slack(f"{about}, rule {event.series.rule}, {event.event_id}")]
-    return {"text": "\n".join(lines), "unfurl_links": False, "unfurl_media": False}
+    return _slack_text(f"*{_slack(event.summary)}*", _slack(f"{about}, rule {event.series.rule}, {event.event_id}"))
+
+
+def slack_message(message: Message) -> Body:
+    """For an incoming webhook: what there is in bold, then a line for each event."""
+    held = ["Some of these waited, as the limit of messages was reached."] if message.held else []
+    return _slack_text(
+        f"*{_slack(message.title)}*", *held, *(f"\u2022 {_slack(event_line(event))}" for event in message.events)
+    )
+
+
+def event_line(event: AlertEvent) -> str:
+    """One event among several, on one line of bounded length, without anything that could steer a terminal."""
+    text = f"{event.at.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}Z {event.severity} {event.kind}: {event.summary}"
+    if len(text) > LONGEST_LINE:
+        text = text[: LONGEST_LINE - 3] + "..."
+    return "".join(char if char.isprintable() else "?" for char in f"{text} [{event.event_id}]")
+
+
+def webhook_message(message: Message) -> Body:
+    """Several events as JSON, each as it would be sent alone."""
+    return {
+        "version": EVENT_VERSION,
+        "message_id": message.message_id,
+        "held": message.held,
+        "events": [event_to_json(event) for event in message.events],
+    }
 
 
 def pagerduty_body(event: AlertEvent, *, routing_key: str) -> Body:
     """For the Events API v2. An alert and its end share a `dedup_key`, that of the series and the kind of trouble."""
-    closes = _CLOSES.get(event.kind)
+    closes = event.kind in OPENS
     body: dict[str, Any] = {
         "routing_key": routing_key,
         "event_action": "resolve" if closes else "trigger",
@@ -54,50 +80,44 @@ def pagerduty_body(event: AlertEvent, *, routing_key: str) -> Body:
     return body
 
 
-def alertmanager_body(event: AlertEvent) -> Body:
-    """For `POST /api/v2/alerts`: the same labels open and close an alert."""
+def alertmanager_body(event: AlertEvent) -> list[dict[str, Any]]:
+    """For `POST /api/v2/alerts`: the same labels open and close an alert; escalated, it goes on under other labels."""
+    if event.kind == "escalated":
+        return [_alert(event, severity="ticket", ends=True), _alert(event, severity=event.severity, ends=False)]
+    return [_alert(event, severity=event.severity, ends=event.kind in OPENS)]
+
+
+def alertmanager_message(message: Message) -> Body:
+    """Several events in one request."""
+    return [alert for event in message.events for alert in alertmanager_body(event)]
+
+
+def _alert(event: AlertEvent, *, severity: Severity, ends: bool) -> dict[str, Any]:
     series = event.series
     labels = {
-        "alertname": f"tracejudge_{_CLOSES.get(event.kind, _kind(event))}",
+        "alertname": f"tracejudge_{incident_kind(event)}",
         "rule": series.rule,
         "environment": series.environment,
         "app": series.app,
         "judge": series.judge_name,
         "judge_id": series.judge_id,
-        "severity": event.severity,
+        "severity": severity,
         **{f"slice_{field}": value for field, value in series.group},
     }
-    at = event.at.astimezone(timezone.utc).isoformat(timespec="milliseconds")
+    at = event.at.astimezone(timezone.utc)
     alert: dict[str, Any] = {
         # An empty label is none to Alertmanager.
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": {"summary": event.summary, "event_id": event.event_id},
+        "endsAt": (at if ends else at + _OPEN_FOR).isoformat(timespec="milliseconds"),
     }
-    alert["endsAt" if event.kind in _CLOSES else "startsAt"] = at
-    return [alert]
+    if not ends:
+        alert["startsAt"] = at.isoformat(timespec="milliseconds")
+    return alert
 
 
-def incident_key(event: AlertEvent) -> str:
-    """The same for an alert and its end, in every process: which series has which kind of trouble."""
-    fired = event.evidence.get("fired_event_id") if event.kind == "resolved" else None
-    if isinstance(fired, str):
-        return f"tracejudge-{fired}"
-    if event.kind == "firing":
-        return f"tracejudge-{event.event_id}"
-    series = event.series
-    named = (
-        series.rule,
-        series.environment,
-        series.app,
-        series.judge_name,
-        series.judge_id,
-        *map("=".join, series.group),
-    )
-    return f"tracejudge-{_CLOSES.get(event.kind, _kind(event))}-{'/'.join(named)}"[:255]
-
-
-def _kind(event: AlertEvent) -> str:
-    return "firing" if event.kind == "escalated" else event.kind
+def _slack_text(*lines: str) -> Body:
+    return {"text": "\n".join(lines), "unfurl_links": False, "unfurl_media": False}
 
 
 def _slack(text: str) -> str:

@@ -1,23 +1,24 @@
-"""Events POSTed as JSON: one request an event, to an address that is checked, within a time that is bounded."""
+"""Events POSTed as JSON: one request a message, to an address that is checked, within a time that is bounded."""
 
 from __future__ import annotations
 
 import http.client
 import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, resolve
 from tracejudge.alerts.notifiers.exchange import exchange, parse_url
-from tracejudge.alerts.notifiers.formats import Encode
-from tracejudge.alerts.notify import NotDelivered
+from tracejudge.alerts.notifiers.formats import Body, Encode, EncodeAll
+from tracejudge.alerts.notify import Message, NotDelivered
 from tracejudge.clock import Clock, SystemClock
 
-Headers = Callable[[AlertEvent, bytes], Mapping[str, str]]
-"""What a channel adds to the headers of a request, given its body."""
+Headers = Callable[[str, bytes], Mapping[str, str]]
+"""What a channel adds to the headers of a request, given the id of its event or message, and its body."""
 
 
-def _no_headers(_event: AlertEvent, _body: bytes) -> Mapping[str, str]:
+def _no_headers(_ident: str, _body: bytes) -> Mapping[str, str]:
     return {}
 
 
@@ -56,10 +57,12 @@ class HttpNotifier:
 
     def notify(self, event: AlertEvent) -> None:
         encoded = self._encode(event)
-        if encoded is None:
-            return
+        if encoded is not None:
+            self._post(encoded, event.event_id)
+
+    def _post(self, encoded: Body, ident: str) -> None:
         body = json.dumps(encoded, separators=(",", ":"), allow_nan=False).encode()
-        headers = {"Content-Type": "application/json", "User-Agent": "tracejudge/1", **self._headers(event, body)}
+        headers = {"Content-Type": "application/json", "User-Agent": "tracejudge/1", **self._headers(ident, body)}
         host = self._url.hostname or ""
         try:
             status = exchange(
@@ -82,3 +85,14 @@ class HttpNotifier:
             )
         if not 200 <= status < 300:
             raise NotDelivered(f"{self._name}: {host!r} answered {status}; look at the receiver's log")
+
+
+class HttpGroupNotifier(HttpNotifier):
+    """The same for a receiver that takes several events at once, as `encode_all` makes of them."""
+
+    def __init__(self, *, encode_all: EncodeAll, **options: Any) -> None:
+        super().__init__(**options)
+        self._encode_all = encode_all
+
+    def notify_all(self, message: Message) -> None:
+        self._post(self._encode_all(message), message.message_id)

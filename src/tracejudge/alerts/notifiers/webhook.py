@@ -6,6 +6,9 @@ A request is `POST url` with the event as `event_to_json` gives it, and the head
     X-Tracejudge-Timestamp    seconds since 1970 of this attempt
     X-Tracejudge-Signature    sha256=HEX, HMAC-SHA256 over TIMESTAMP "." BODY with the shared secret
 
+Where its settings say `group = true`, several events come in one request, as `{"version": 1, "message_id": ...,
+"events": [...]}` with each event in the form above; the id in the header is that of the message then.
+
 A receiver checks the signature over the raw body, refuses old timestamps, and remembers ids. Any status of 2xx means
 taken. Redirects are not followed: they could lead the event, and the next ones, elsewhere.
 """
@@ -16,16 +19,16 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 
-from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.notifiers.address import Resolve, resolve
-from tracejudge.alerts.notifiers.http import HttpNotifier
+from tracejudge.alerts.notifiers.formats import webhook_message
+from tracejudge.alerts.notifiers.http import HttpGroupNotifier
 from tracejudge.alerts.wire import event_to_json
 from tracejudge.clock import Clock, SystemClock
 
 USER_AGENT = "tracejudge-webhook/1"
 
 
-class WebhookNotifier(HttpNotifier):
+class WebhookNotifier(HttpGroupNotifier):
     """POSTs each event once. `secret` None sends unsigned. Everything else is as of `HttpNotifier`."""
 
     def __init__(
@@ -41,11 +44,11 @@ class WebhookNotifier(HttpNotifier):
     ) -> None:
         chosen = clock or SystemClock()
 
-        def headers(event: AlertEvent, body: bytes) -> Mapping[str, str]:
+        def headers(ident: str, body: bytes) -> Mapping[str, str]:
             timestamp = str(int(chosen.now().timestamp()))
             told = {
                 "User-Agent": USER_AGENT,
-                "X-Tracejudge-Event-Id": event.event_id,
+                "X-Tracejudge-Event-Id": ident,
                 "X-Tracejudge-Timestamp": timestamp,
             }
             if secret is not None:
@@ -56,6 +59,7 @@ class WebhookNotifier(HttpNotifier):
             url=url,
             name=name,
             encode=event_to_json,
+            encode_all=webhook_message,
             headers=headers,
             allow_private=allow_private,
             timeout_s=timeout_s,
