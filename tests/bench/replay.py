@@ -41,14 +41,20 @@ def stored(traces: int) -> Iterator[Store]:
     folder = Path(tempfile.mkdtemp(prefix="tracejudge-bench-"))
     try:
         url = f"chdb:///{folder / 'store'}"
-        with StoreProcess(url), open_store(url, settle_timeout_s=60.0) as store:
-            store.migrate()
-            for first in range(0, traces, 2000):
-                batch = [_trace(number) for number in range(first, min(traces, first + 2000))]
-                store.traces.insert([StoredTrace(trace=one.trace, ingested_at=START) for one in batch])
-            yield store
+        with StoreProcess(url) as engine:
+            engine.hear()  # it has the folder: without that this process might be the first, and run the engine itself
+            with open_store(url, settle_timeout_s=60.0) as store:
+                store.migrate()
+                _fill(store, traces)
+                yield store
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill(store: Store, traces: int) -> None:
+    for first in range(0, traces, 2000):
+        batch = [_trace(number) for number in range(first, min(traces, first + 2000))]
+        store.traces.insert([StoredTrace(trace=one.trace, ingested_at=START) for one in batch])
 
 
 def _trace(number: int) -> JudgeTask:

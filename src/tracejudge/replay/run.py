@@ -1,29 +1,33 @@
 """Judging traces again, under a run of its own, beside the live scores and never touching them.
 
-Each (trace, judge) is a question of its own, so that a slow one holds up nothing, and its verdict is stored when it
-comes: a process that is killed loses what was in flight. Judges that call nothing get a page in one piece.
+Each (trace, judge) of a judge that takes its time is a question of its own, so that a slow one holds up nothing, and
+its verdict is stored when it comes: a process that is killed loses what was in flight. Judges that call nothing get a
+page in one piece, quick ones as much as they answer in a moment.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from tracejudge.clock import Clock
 from tracejudge.judging import JudgeTask, Panel, PanelResult
 from tracejudge.judging.spec import JudgeSpec
+from tracejudge.replay.bunches import Bunches
 from tracejudge.replay.manifest import OpenRun, finished, with_cursor
 from tracejudge.replay.progress import Behind, OpenPage, Progress
 from tracejudge.replay.report import ReplayReport, report_of
 from tracejudge.replay.sources import Page, Source
 from tracejudge.replay.writer import Writer
 from tracejudge.scores import Decision, TraceKey
-from tracejudge.store import Store
+from tracejudge.store import Known, Store
 from tracejudge_sdk.trace import Trace
 
 LOOK_AGAIN_S: Final = 10.0
 _LEAST_OUT: Final = 256
+_MOST_UNSTORED: Final = 2048  # answers that wait for their insert: bounds what is held while the store is slow
 _SAVE_EVERY_S: Final = 1.0
 _TELL_EVERY_S: Final = 0.2
 _COUNT_AT_ONCE: Final = 256  # bounds what is held
@@ -72,16 +76,20 @@ class _Replaying:
         self._store = store
         self._panel = panel
         self._judge_ids = {spec.name: spec.judge_id() for spec in specs}
+        self._singly = {name: frozenset([name]) for name in sorted(self._judge_ids.keys() - panel.instant)}
         self._run = run
         self._clock = clock
         self._tell = progress
         self._writer = Writer(store)
-        # Enough that the limiter never lacks a question while answers wait for their insert; memory grows with it.
-        # What a kill costs is not this many: only what was asked, and what was answered during one insert.
-        most_out = max(_LEAST_OUT, 4 * sum(spec.concurrency for spec in specs if spec.calls_model))
-        self._slots = asyncio.Semaphore(most_out)
+        # Enough that the limiter never lacks a question. What a kill costs is not this many: only what was asked, and
+        # what was answered since the last insert began.
+        self._most_asked = max(_LEAST_OUT, 4 * sum(spec.concurrency for spec in specs if spec.calls_model))
+        self._asked = 0  # (trace, judge) pairs that are being judged
+        self._held = 0  # those, and the ones that wait to be stored
+        self._room = asyncio.Event()
+        self._bunches = Bunches(clock)
         self._failed: BaseException | None = None
-        self._out: set[asyncio.Task[None]] = set()
+        self._out: dict[asyncio.Task[None], int] = {}
         behind = run.behind
         self._progress = Progress(behind)
         self._stopped = False
@@ -138,19 +146,23 @@ class _Replaying:
 
     async def _ask(self, page: Page) -> bool:
         """Puts the questions of a page; False when there is no sense in further ones."""
-        times = {_key(trace): trace.event_time for trace in page.traces}
         # A run that is new has settled nothing.
-        known = await asyncio.to_thread(self._store.scores.lookup, times, self._run.run_id) if self._run.resumed else {}
+        known: Mapping[TraceKey, Known] = {}
+        if self._run.resumed:
+            times = {_key(trace): trace.event_time for trace in page.traces}
+            known = await asyncio.to_thread(self._store.scores.lookup, times, self._run.run_id)
         counts = Behind(traces=len(page.traces) + page.expired, texts_expired=page.expired)
         at_once: list[JudgeTask] = []
-        single: list[JudgeTask] = []
+        single: dict[str, deque[JudgeTask]] = {name: deque() for name in self._singly}
         for trace in page.traces:
             done = known[_key(trace)].settled if known else frozenset()
             names = frozenset(name for name, judge_id in self._judge_ids.items() if judge_id not in done)
             counts.settled += len(self._judge_ids) - len(names)
             if instant := names & self._panel.instant:
                 at_once.append(_task(trace, instant))
-            single += [_task(trace, frozenset([name])) for name in sorted(names - self._panel.instant)]
+            for name, alone in self._singly.items():
+                if name in names:
+                    single[name].append(_task(trace, alone))
         self._counts += ReplayReport(
             run_id=self._run.run_id,
             traces=counts.traces,
@@ -159,24 +171,41 @@ class _Replaying:
         )
         opened = OpenPage(place=page.place, counts=counts)
         self._progress.begin(opened)
-        questions: list[Sequence[JudgeTask]] = [at_once] if at_once else []
-        questions += [[task] for task in single]
-        for question in questions:
-            await self._slots.acquire()
-            if self._failed is not None:
-                raise self._failed
-            if self._stopped:
-                return False  # the page is never done, and the place stays before it
-            opened.left += 1
-            task = asyncio.create_task(self._judge(question, opened))
-            self._out.add(task)
-            task.add_done_callback(self._answered)
+        if at_once and not await self._put(at_once, opened, judge=None):
+            return False
+        while any(single.values()):
+            for name, left in single.items():
+                bunch = [left.popleft() for _ in range(min(len(left), self._bunches.size(name)))]
+                if bunch and not await self._put(bunch, opened, judge=name):
+                    return False
         await self._settle(opened)
         return not self._stopped
 
+    async def _put(self, bunch: Sequence[JudgeTask], page: OpenPage, *, judge: str | None) -> bool:
+        """Puts questions, of one judge that calls a model or of all that do not, as soon as there is room for them;
+        False when there is no sense in them any more."""
+        while self._asked and (
+            self._asked + len(bunch) > self._most_asked or self._held + len(bunch) > self._most_asked + _MOST_UNSTORED
+        ):
+            self._room.clear()
+            await self._room.wait()
+        if self._failed is not None:
+            raise self._failed
+        if self._stopped:
+            return False  # the page is never done, and the place stays before it
+        page.left += 1
+        self._asked += len(bunch)
+        self._held += len(bunch)
+        if judge is not None:
+            self._bunches.asked(judge)
+        task = asyncio.create_task(self._judge(bunch, page, judge))
+        self._out[task] = len(bunch)
+        task.add_done_callback(self._answered)
+        return True
+
     def _answered(self, task: asyncio.Task[None]) -> None:
-        self._out.discard(task)
-        self._slots.release()
+        self._held -= self._out.pop(task)
+        self._room.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = self._failed or error
         now = self._clock.monotonic()
@@ -185,13 +214,23 @@ class _Replaying:
             self._tell(self.report)
 
     async def _all_answered(self) -> None:
+        while self._asked:
+            self._room.clear()
+            await self._room.wait()
+        self._writer.hurry()
         while self._out:
             await asyncio.wait(self._out)
         if self._failed is not None:
             raise self._failed
 
-    async def _judge(self, question: Sequence[JudgeTask], page: OpenPage) -> None:
-        result = await self._panel.evaluate(question, run_id=self._run.run_id)
+    async def _judge(self, bunch: Sequence[JudgeTask], page: OpenPage, judge: str | None) -> None:
+        try:
+            result = await self._panel.evaluate(bunch, run_id=self._run.run_id)
+        finally:
+            self._asked -= len(bunch)
+            self._room.set()
+        if judge is not None:
+            self._bunches.answered(judge, len(bunch))
         await self._writer.write(result)
         page.answered(result)
         self._uncounted.append(result)

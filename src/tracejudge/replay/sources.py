@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tracejudge.datasets import Line
-from tracejudge.store import Store, TraceFilter, TracePlace
+from tracejudge.store import Store, StoredTrace, TraceFilter, TracePlace
 from tracejudge_sdk.trace import Trace
 
 PAGE_TRACES: Final = 200
+_FIRST_REACH: Final = timedelta(minutes=10)
+_BLOCK_CHARS: Final = 8_000_000
+_LEAST_ROWS, _MOST_ROWS = 20, 2000
 
 Place = Mapping[str, Any]
 """The end of a page, as JSON values: what a resumed run begins behind."""
@@ -43,7 +46,11 @@ class Source(Protocol):
 
 
 class StoreSource:
-    """The stored traces of a filter, by event time and id."""
+    """The stored traces of a filter, by event time and id.
+
+    Read in blocks of some megabytes of text, since the store reads a granule of some thousand rows for any of them, and
+    each no further in time than four times the one before: what lies behind is not sorted for every block.
+    """
 
     def __init__(self, store: Store, where: TraceFilter, *, page: int = PAGE_TRACES) -> None:
         self._store = store
@@ -54,19 +61,55 @@ class StoreSource:
         return self._store.traces.count(self._where)
 
     def pages(self, after: Place | None = None) -> Iterator[Page]:
-        start = None if after is None else _place(after)
-        for batch in self._store.traces.stream(self._where, batch=self._page, after=start):
-            last = batch[-1].trace
-            yield Page(
-                traces=tuple(stored.trace for stored in batch if not stored.texts_expired),
-                expired=sum(stored.texts_expired for stored in batch),
-                place={
-                    "event_time": last.event_time.isoformat(),
-                    "trace_id": last.trace_id,
-                    "environment": last.environment,
-                    "app": last.app,
-                },
-            )
+        for block in self._blocks(None if after is None else _place(after)):
+            for first in range(0, len(block), self._page):
+                yield _page(block[first : first + self._page])
+
+    def _blocks(self, after: TracePlace | None) -> Iterator[Sequence[StoredTrace]]:
+        where, rows, reach = self._where, self._page, _FIRST_REACH
+        while True:
+            start = where.start if after is None else after.event_time
+            # Without both ends there is nothing to go through in steps.
+            last = start is None or where.end is None or where.end - start <= reach
+            step = where if last or start is None else replace(where, end=start + reach)
+            block = next(self._store.traces.stream(step, batch=rows, after=after), [])
+            if block:
+                yield block
+            if len(block) == rows:
+                after = block[-1].place
+                if start is not None:
+                    reach = max(_FIRST_REACH, 4 * (after.event_time - start))
+                rows = _rows_of_a_block(block)
+            elif last:
+                return
+            else:  # nothing more is in reach: go on from there, and further
+                where, after, reach = replace(where, start=step.end), None, 8 * reach
+
+
+def _rows_of_a_block(seen: Sequence[StoredTrace]) -> int:
+    """So many that a block holds about `_BLOCK_CHARS`, going by some of those that were seen."""
+    some = seen[:: max(1, len(seen) // 20)]
+    chars = sum(
+        len(one.trace.query)
+        + len(one.trace.response or "")
+        + sum(len(node.text or "") for node in one.trace.source_nodes)
+        for one in some
+    )
+    return max(_LEAST_ROWS, min(_MOST_ROWS, _BLOCK_CHARS * len(some) // max(1, chars)))
+
+
+def _page(stored: Sequence[StoredTrace]) -> Page:
+    last = stored[-1].trace
+    return Page(
+        traces=tuple(one.trace for one in stored if not one.texts_expired),
+        expired=sum(one.texts_expired for one in stored),
+        place={
+            "event_time": last.event_time.isoformat(),
+            "trace_id": last.trace_id,
+            "environment": last.environment,
+            "app": last.app,
+        },
+    )
 
 
 class FileSource:

@@ -1,19 +1,22 @@
-"""Verdicts into the store as they come: what arrives while an insert is on its way goes with the next one.
+"""Verdicts into the store as they come: what arrives while an insert is on its way, or just after, goes with the next.
 
-A verdict is bought with money, so it does not wait for its neighbours; one insert a verdict would make the store merge
-all day. Calls first: money that was spent is known even if the process dies before its verdicts are stored.
+A verdict is bought with money, so it does not wait long for its neighbours; one insert a verdict would make the store
+merge all day.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import Final
 
 from tracejudge.judging import PanelResult
 from tracejudge.store import Store
 
-_PAUSE_S: Final = 0.05  # between two inserts: so many a second is what a store takes without complaint
+_TIMES: Final = 9.0  # the pause after an insert over what it took: inserting is a tenth of the time, whatever the store
+_SHORTEST_S: Final = 0.05
+_LONGEST_S: Final = 0.4  # what is answered in that time is asked again after a kill
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +32,7 @@ class Writer:
         self._store = store
         self._waiting: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
 
     async def write(self, result: PanelResult) -> None:
         """Returns when the store has all of it. Raises what the store raises."""
@@ -38,8 +42,13 @@ class Writer:
             self._task = asyncio.create_task(self._work())
         await one.stored
 
+    def hurry(self) -> None:
+        """No pauses from now on: nothing more is to come that could go along."""
+        self._hurry.set()
+
     async def flush(self) -> None:
         """Returns when all that was handed in is stored, or could not be."""
+        self.hurry()
         if self._task is not None:
             await asyncio.wait({self._task})
 
@@ -47,6 +56,7 @@ class Writer:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
+                began = time.perf_counter()
                 try:
                     await asyncio.to_thread(self._insert, batch)
                 except BaseException as error:  # cancellation too: nobody may wait for what will not come
@@ -60,12 +70,19 @@ class Writer:
                 for one in batch:
                     if not one.stored.done():
                         one.stored.set_result(None)
-                await asyncio.sleep(_PAUSE_S)
+                await self._pause(_TIMES * (time.perf_counter() - began))
         finally:
             self._task = None
 
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._hurry.wait(), min(_LONGEST_S, max(_SHORTEST_S, seconds)))
+        except asyncio.TimeoutError:  # the usual end
+            return
+
     def _insert(self, batch: list[_Waiting]) -> None:
         results = [one.result for one in batch]
+        # Calls first: money that was spent is known even if the process dies before its verdicts are stored.
         if calls := [row for result in results for row in result.calls]:
             self._store.calls.insert(calls)
         if ledger := [row for result in results for row in result.ledger]:

@@ -31,6 +31,14 @@ class StoredTrace:
     def key(self) -> TraceKey:
         return TraceKey(self.trace.environment, self.trace.app, self.trace.trace_id)
 
+    @property
+    def place(self) -> TracePlace:
+        """Where it stands in the order in which traces are streamed."""
+        trace = self.trace
+        return TracePlace(
+            event_time=trace.event_time, trace_id=trace.trace_id, environment=trace.environment, app=trace.app
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPart:

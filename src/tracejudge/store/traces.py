@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from tracejudge.scores import TraceKey
 from tracejudge.store.connection import Connection, Row
@@ -14,11 +13,10 @@ from tracejudge.store.rows import Inserted, StoredTrace, TracePlace
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_filters import DRAWN, judged_conditions, trace_conditions
 from tracejudge.store.trace_index import KEYS_IN, TraceIndex, key_parameters
+from tracejudge.store.trace_rows import TraceReader, text_chars
 from tracejudge.store.values import (
     bound_instant,
     flag,
-    from_json,
-    from_milliseconds,
     milliseconds,
     optional_real,
     optional_text,
@@ -27,7 +25,6 @@ from tracejudge.store.values import (
     to_json,
     whole,
 )
-from tracejudge_sdk.trace import SourceNode, Trace, Turn
 
 _OPTIONAL_NAME: Final = "LowCardinality(Nullable(String))"
 _LATEST_MS: Final = 1 << 43  # the year 2248
@@ -78,6 +75,7 @@ class Traces(Table[StoredTrace]):
         text_chars="UInt64",
         row_version="UInt64",
     )
+    _read = TraceReader(columns.names)
 
     def __init__(self, connection: Connection, rejects: RejectSink, index: TraceIndex) -> None:
         super().__init__(connection, rejects)
@@ -173,7 +171,7 @@ class Traces(Table[StoredTrace]):
                 yield page
             if len(page) < batch:
                 return
-            after = place_of(page[-1])
+            after = page[-1].place
 
     def draw_line(self, where: TraceFilter, *, traces: int, seed: int) -> int | None:
         """The hash up to which a Draw with this seed takes `traces` of the selection; None where it has no more."""
@@ -233,66 +231,8 @@ class Traces(Table[StoredTrace]):
             whole("partition", value.partition, low=-1, high=2**31 - 1),
             whole("offset", value.offset, low=-1),
         )
-        text_chars = _text_chars(dict(zip(self.columns.names, cells, strict=False)))
-        return (*cells, text_chars, (trace.status != "incomplete") << 62 | (_LATEST_MS - ingested_ms))
+        by_name = dict(zip(self.columns.names, cells, strict=False))
+        return (*cells, text_chars(by_name), (trace.status != "incomplete") << 62 | (_LATEST_MS - ingested_ms))
 
     def _decode(self, row: Row) -> StoredTrace:
-        cells = dict(zip(self.columns.names, row, strict=True))
-        return StoredTrace(
-            trace=_trace(cells),
-            signals=from_json(cells["signals"]),
-            ingested_at=from_milliseconds(cells["ingested_at"]),
-            source=cells["source"],
-            partition=cells["partition"],
-            offset=cells["offset"],
-            texts_expired=_text_chars(cells) < cells["text_chars"],
-        )
-
-
-def _text_chars(cells: Mapping[str, Any]) -> int:
-    """Characters in the columns that expire. What was stored beside them does not, and so tells that they have."""
-    plain = sum(len(cells[name] or "") for name in ("query", "response", "error", "reference"))
-    return plain + sum(len(one or "") for name in ("node_texts", "history_contents") for one in cells[name])
-
-
-def _trace(cells: Mapping[str, Any]) -> Trace:
-    count = len(cells["node_ids"])
-    # Texts expire before the rest: then these arrays are empty while the ids are still there.
-    texts = cells["node_texts"] or [None] * count
-    metadata = cells["node_metadata"] or ["{}"] * count
-    nodes = tuple(
-        # Read from our own columns, which held a valid trace: validating megabytes again would cost for nothing.
-        SourceNode.model_construct(node_id=node_id, text=text_, score=score, metadata=json.loads(meta))
-        for node_id, text_, score, meta in zip(cells["node_ids"], texts, cells["node_scores"], metadata, strict=True)
-    )
-    contents = cells["history_contents"] or [""] * len(cells["history_roles"])
-    history = tuple(
-        Turn.model_construct(role=role, content=content)
-        for role, content in zip(cells["history_roles"], contents, strict=True)
-    )
-    plain = {name: cells[name] for name in _PLAIN}
-    return Trace.model_validate(
-        {
-            **plain,
-            "event_time": from_milliseconds(cells["event_time"]),
-            "source_nodes": nodes,
-            "history": history,
-            "expected_ids": tuple(cells["expected_ids"]),
-            "tags": dict(cells["tags"]),
-        }
-    )
-
-
-_PLAIN: Final = (
-    "trace_id", "app", "environment", "version", "query", "response", "status", "error", "reference", "case_id",
-    "latency_ms", "model", "prompt_version", "index_version", "category", "session_id", "user_id", "language",
-    "truncated", "lossy", "head_probability", "sdk",
-)  # fmt: skip
-
-
-def place_of(stored: StoredTrace) -> TracePlace:
-    """Where a trace stands in the order of `stream`."""
-    trace = stored.trace
-    return TracePlace(
-        event_time=trace.event_time, trace_id=trace.trace_id, environment=trace.environment, app=trace.app
-    )
+        return self._read(row)
