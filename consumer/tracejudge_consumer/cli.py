@@ -61,6 +61,7 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "stats": ("Look", "How large the store is, and how fast it grows."),
     "report": ("Look", "A period or a run as one HTML file, for paper too."),
     "alerts": ("Look", "Past alert events, and the state of every series."),
+    "anchors": ("Change", "Frozen traces that tell a judge that moved."),
     "judges": ("Change", "List judges, show what they ask, try them, make one live."),
     "dead-letters": ("Change", "Records nobody could read: look, send again, give up."),
     "retry": ("Change", "Judge again what a judge failed to judge."),

@@ -16,7 +16,12 @@ from tracejudge_consumer.rendering import harmless
 from tracejudge_consumer.settings import load_settings, without_password
 from tracejudge_consumer.shutdown import stop_on_signals
 from tracejudge_consumer.watching import Watch
-from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_alert_loop, connect_store
+from tracejudge_consumer.wiring import (
+    CONSUMER_STORE_PATIENCE_S,
+    build_alert_loop,
+    build_anchor_watch,
+    connect_store,
+)
 
 
 @click.command(
@@ -45,9 +50,11 @@ def command(config: str) -> int:
 
         def alert() -> None:
             try:
+                anchors = build_anchor_watch(settings, store)
                 loop = build_alert_loop(settings, store, health=watch.loop_health)
+                tick_s = settings.alert_loop.tick_s
                 try:
-                    run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=tell_event, watch=watch)
+                    run_alert_loop(loop, stop, tick_s=tick_s, tell=tell_event, watch=watch, anchors=anchors)
                 finally:
                     loop.close()
             except BaseException as error:  # noqa: BLE001 - raised again by the main thread, which must stop too

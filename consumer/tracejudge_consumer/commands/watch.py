@@ -11,13 +11,14 @@ import click
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.errors import ServiceUnavailable
 from tracejudge_consumer.alert_loop import AlertLoop
+from tracejudge_consumer.anchor_watch import AnchorWatch, watching_anchors
 from tracejudge_consumer.commands.consume import set_up_logging
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import harmless, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.shutdown import stop_on_signals
 from tracejudge_consumer.watching import Watch
-from tracejudge_consumer.wiring import build_alert_loop, connect_store
+from tracejudge_consumer.wiring import build_alert_loop, build_anchor_watch, connect_store
 
 
 @click.command(
@@ -51,10 +52,13 @@ def command(config: str, as_json: bool, once: bool) -> None:
         settings = settings.model_copy(update={"notifiers": others})
     with connect_store(settings, create=not once) as store:
         watch = Watch(alert_loop=True)
+        anchors = build_anchor_watch(settings, store)
         loop = build_alert_loop(settings, store, health=watch.loop_health)
         try:
             if once:
                 events = loop.tick()
+                if anchors is not None and loop.leading:
+                    anchors.run_due()  # folded by the next round
                 for event in events:
                     tell(event)
                 if not loop.leading:
@@ -63,15 +67,30 @@ def command(config: str, as_json: bool, once: bool) -> None:
                     click.echo("no change; `tracejudge alerts` shows the state of every series")
                 return
             with stop_on_signals(stop), watch.over(settings):
-                run_alert_loop(loop, stop, tick_s=settings.alert_loop.tick_s, tell=tell, watch=watch)
+                tick_s = settings.alert_loop.tick_s
+                run_alert_loop(loop, stop, tick_s=tick_s, tell=tell, watch=watch, anchors=anchors)
         finally:
             loop.close()
 
 
 def run_alert_loop(
+    loop: AlertLoop,
+    stop: threading.Event,
+    *,
+    tick_s: float,
+    tell: Callable[[AlertEvent], None],
+    watch: Watch,
+    anchors: AnchorWatch | None = None,
+) -> None:
+    """Ticks until `stop` is set, and makes due rounds of anchors beside it while it leads. While the store is away it
+    waits: what it missed is folded later, with one result."""
+    with watching_anchors(anchors, stop, leading=lambda: loop.leading, tick_s=tick_s):
+        _tick_on(loop, stop, tick_s=tick_s, tell=tell, watch=watch)
+
+
+def _tick_on(
     loop: AlertLoop, stop: threading.Event, *, tick_s: float, tell: Callable[[AlertEvent], None], watch: Watch
 ) -> None:
-    """Ticks until `stop` is set. While the store is away it waits: what it missed is folded later, with one result."""
     health, metrics = watch.loop_health, watch.loop_metrics
     try:
         while not stop.is_set():

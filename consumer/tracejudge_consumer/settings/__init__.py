@@ -15,6 +15,7 @@ from tracejudge_consumer.settings.model import Settings
 from tracejudge_consumer.settings.secrets import is_secret_name, shown, without_password
 from tracejudge_consumer.settings.sections import (
     AlertLoopSettings,
+    AnchorSettings,
     BudgetSettings,
     CacheSettings,
     ConsumerSettings,
@@ -28,6 +29,7 @@ from tracejudge_consumer.settings.sections import (
 __all__ = [
     "IN_EXAMPLE",
     "AlertLoopSettings",
+    "AnchorSettings",
     "BudgetSettings",
     "CacheSettings",
     "ConsumerSettings",

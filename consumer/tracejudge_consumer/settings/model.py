@@ -8,12 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from tracejudge.alerts import JUDGE_DRIFT_RULE
 from tracejudge.alerts.notifiers import NotifierSettings
 from tracejudge.alerts.rule import AnyRule
 from tracejudge.judging import JudgeSpec
 from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.settings.sections import (
     AlertLoopSettings,
+    AnchorSettings,
     BudgetSettings,
     CacheSettings,
     ConsumerSettings,
@@ -73,6 +75,7 @@ class Settings(BaseSettings):
     rules: tuple[AnyRule, ...] = ()
     notifiers: tuple[NotifierSettings, ...] = ()
     alert_loop: AlertLoopSettings = AlertLoopSettings()
+    anchors: AnchorSettings = AnchorSettings()
     metrics: MetricsSettings = MetricsSettings()
     retention: RetentionSettings = RetentionSettings()
     heartbeat: HeartbeatSettings = HeartbeatSettings()
@@ -105,5 +108,9 @@ def cross_faults(settings: Settings) -> Iterable[str]:
     rule_names = [rule.name for rule in settings.rules]
     for name in sorted({name for name in rule_names if rule_names.count(name) > 1}):
         yield f"rules: {name!r} is defined twice; every rule needs a name of its own"
+    if JUDGE_DRIFT_RULE in rule_names:
+        yield f"rules: {JUDGE_DRIFT_RULE!r} is taken by the watch over judges with anchors; choose another name"
+    for name in sorted(set(settings.anchors.judges) - set(names)):
+        yield f"anchors.judges: judge {name!r} is not one of {known}"
     for name in sorted(settings.sampling.judge_names() - set(names)):
         yield f"sampling: judge {name!r} is not one of {known}"

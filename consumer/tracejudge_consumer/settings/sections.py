@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tracejudge.alerts import DriftPolicy
 from tracejudge.alerts.notifiers.exchange import parse_url
+from tracejudge.alerts.rule import parse_duration, parse_false_alarms
 from tracejudge.errors import SettingsError
 from tracejudge.judging import Caps
 from tracejudge.store.retention import Retention
@@ -56,6 +59,40 @@ class AlertLoopSettings(_Section):
 
     tick_s: Annotated[float, Field(gt=0, le=60)] = 30.0
     settle_s: Annotated[float, Field(ge=0)] = 30.0
+
+
+class AnchorSettings(_Section):
+    """Which frozen traces are judged again, how often, by whom, and what a judge that moved does to quality alerts."""
+
+    set: Annotated[str, Field(min_length=1)] | None = None
+    every: str = "24h"
+    judges: tuple[str, ...] = ()  # by name; empty: all that call a model
+    max_calls_per_day: Annotated[int, Field(ge=0)] = 1000
+    max_usd_per_day: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    agreement: Annotated[float, Field(ge=0.5, le=0.999)] | None = None
+    false_alarms: str = "1 per 30d"
+    on_judge_drift: Literal["mark", "hold"] = "mark"
+
+    @field_validator("every")
+    @classmethod
+    def _every_parses(cls, text: str) -> str:
+        if not timedelta(hours=1) <= parse_duration(text) <= timedelta(days=30):
+            raise ValueError(f"{text!r} is not between 1 hour and 30 days; write it as '24h'")
+        return text
+
+    @field_validator("false_alarms")
+    @classmethod
+    def _false_alarms_parse(cls, text: str) -> str:
+        parse_false_alarms(text)
+        return text
+
+    @property
+    def interval(self) -> timedelta:
+        return parse_duration(self.every)
+
+    @property
+    def policy(self) -> DriftPolicy:
+        return DriftPolicy(false_alarms=self.false_alarms, agreement=self.agreement, on_judge_drift=self.on_judge_drift)
 
 
 class HeartbeatSettings(_Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracejudge_consumer.wiring.alerts import announcer, build_alert_loop, build_notifiers, stored_series
+from tracejudge_consumer.wiring.anchors import anchor_judges, build_anchor_watch
 from tracejudge_consumer.wiring.forms import build_file_form, build_line_form, build_record_form, build_resolver
 from tracejudge_consumer.wiring.holder import process_holder
 from tracejudge_consumer.wiring.judges import build_panel, choose_judges, register_judges, registered, sampling_policy
@@ -25,8 +26,10 @@ __all__ = [
     "CONSUMER_STORE_PATIENCE_S",
     "QUEUE_PASSWORD_ENV",
     "STORE_PASSWORD_ENV",
+    "anchor_judges",
     "announcer",
     "build_alert_loop",
+    "build_anchor_watch",
     "build_file_form",
     "build_gateway",
     "build_intake",

@@ -61,6 +61,7 @@ def build_alert_loop(
         checkpoint=(lambda _: None) if health is None else health.sign,
         policy=sampling_policy(settings),
         channels=channel_policies(settings),
+        drift=settings.anchors.policy,
     )
 
 
@@ -68,4 +69,4 @@ def stored_series(settings: Settings, store: Store) -> list[SeriesStatus]:
     """Where every series stood when the alert loop last saved it."""
     from tracejudge_consumer.alert_loop import load_series
 
-    return load_series(store, settings.rules)
+    return load_series(store, settings.rules, drift=settings.anchors.policy)

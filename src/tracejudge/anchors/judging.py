@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tracejudge.anchors.agreement import Agreement, agreement
 from tracejudge.anchors.anchor import Anchor, AnchorSet
 from tracejudge.anchors.round import Verdict
-from tracejudge.judging import JudgeTask, Panel
 from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.tasks import JudgeTask
 from tracejudge.scores import ANCHOR_RUN, Decision, Score
 from tracejudge.store import Store
+
+if TYPE_CHECKING:
+    from tracejudge.judging import Panel
 
 _BATCH: Final = 25
 

@@ -52,12 +52,14 @@ class Calls(Table[JudgeCall]):
         calls, usd, unpriced = rows[0]
         return Spend(calls=int(calls), usd=float(usd), unpriced=int(unpriced))
 
-    def of_run(self, run_id: str) -> Spend:
-        """Calls made and money spent by a run, ever."""
+    def of_run(self, run_id: str, *, since: datetime | None = None) -> Spend:
+        """Calls made and money spent by a run, ever or by calls begun at or after `since`."""
+        where = Where().equal("run_id", run_id).add("status != 'unreachable'")
+        if since is not None:
+            where.add("started_at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
         rows = self._connection.query(
-            "SELECT count(), sum(ifNull(cost_usd, 0)), countIf(cost_usd IS NULL) FROM calls FINAL "
-            "WHERE run_id = {run_id:String} AND status != 'unreachable'",
-            {"run_id": run_id},
+            f"SELECT count(), sum(ifNull(cost_usd, 0)), countIf(cost_usd IS NULL) FROM calls FINAL {where}",
+            where.parameters,
         )
         calls, usd, unpriced = rows[0]
         return Spend(calls=int(calls), usd=float(usd), unpriced=int(unpriced))

@@ -1,0 +1,111 @@
+"""`tracejudge anchors build`: traces are frozen into a set."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracejudge.anchors import AnchorSet
+from tracejudge.anchors.choose import Chosen, anchors_of_file, choose_anchors
+from tracejudge.errors import NotFound, SettingsError
+from tracejudge.judging import JudgeSpec, estimate
+from tracejudge.store import TraceFilter
+from tracejudge_consumer.judge_choice import judge_label
+from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.rendering import console, ident, money, to_json
+from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.wiring import anchor_judges, choose_judges, connect_store
+
+_FEW = 30  # below it only a large movement can be told
+
+
+@click.command(
+    name="build",
+    epilog="""\b
+Examples:
+  tracejudge anchors build golden
+  tracejudge anchors build golden --judge faithfulness --app shop --since 60d --size 200
+  tracejudge anchors build golden --from labelled.jsonl
+
+Half of them passed and half failed, by people's labels first and by the judge's word where there is none. A set is
+frozen: its id is a hash of its texts and labels, which are kept in the store for as long as it is. `tracejudge forget`
+takes anchors out as it does traces.""",
+)
+@click.argument("name")
+@config_option
+@json_option
+@click.option("--judge", default=None, help="For whom they are chosen.  [default: the judge with anchors, or the one]")
+@click.option("--from", "file", type=click.Path(exists=True, dir_okay=False), help="A JSONL file instead, all of it.")
+@click.option("--since", type=Moment(), default="30d", show_default=True, help="Traces served from then on.")
+@click.option("--environment", default="production", show_default=True, help="Only this environment.")
+@click.option("--app", default=None, help="Only this app; with --from, of lines that name none.")
+@click.option("--size", type=click.IntRange(2, 10_000), default=100, show_default=True, help="How many at most.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed chooses others.")
+def build(
+    name: str,
+    config: str,
+    as_json: bool,
+    judge: str | None,
+    file: str | None,
+    since: datetime,
+    environment: str,
+    app: str | None,
+    size: int,
+    seed: int,
+) -> None:
+    """Freeze traces of the store, or of a file, into a set."""
+    settings = load_settings(config, require_caps=False)
+    spec = _judge(settings, judge)
+    with connect_store(settings, create=True) as store:
+        now = store.now()
+        origin: dict[str, Any]
+        if file is not None:
+            found = anchors_of_file(Path(file), spec, app=app)
+            origin = {"file": file}
+        else:
+            where = TraceFilter(start=since, end=now, environment=environment, app=app)
+            found = choose_anchors(store, where, spec, size=size, seed=seed)
+            origin = {"since": since.isoformat(), "environment": environment, "app": app, "seed": seed}
+        if not found.anchors:
+            raise NotFound(
+                f"no trace with its texts and a verdict of {spec.name!r} or a label of {spec.criterion!r} in this "
+                "selection; try a longer --since, or --from FILE"
+            )
+        frozen = AnchorSet.freeze(name, found.anchors, built_at=now, origin={**origin, "judge": spec.name})
+        store.anchors.freeze(frozen)
+    (cost,) = estimate([spec], traces=[anchor.trace for anchor in frozen.anchors])
+    if as_json:
+        facts = {"set_id": frozen.set_id, "anchors": len(frozen.anchors), "labelled": found.labelled}
+        facts |= {"passed": found.passed, "failed": found.failed, "round": cost, "criterion": spec.criterion}
+        click.echo(to_json(facts))
+        return
+    _tell(frozen, found, spec)
+    out = console()
+    out.print(f"a round asks {ident(judge_label(spec))} {cost.calls} times, about {money(cost.usd)}")
+    out.print(f'next: tracejudge anchors run {ident(name)}, and set = "{ident(name)}" under [anchors] in {config}')
+
+
+def _judge(settings: Settings, judge: str | None) -> JudgeSpec:
+    """The judge that is named, or the only one it can be."""
+    if judge is not None:
+        return choose_judges(settings.judges, [judge])[0]
+    watched = anchor_judges(settings) or settings.judges
+    if len(watched) > 1:
+        names = ", ".join(spec.name for spec in watched)
+        raise SettingsError([f"anchors build: there are several judges: name one with --judge: {names}"])
+    return watched[0]
+
+
+def _tell(frozen: AnchorSet, found: Chosen, spec: JudgeSpec) -> None:
+    out = console()
+    out.print(f"{ident(frozen.set_id)}: {len(frozen.anchors)} anchors, frozen")
+    by_judge = found.passed + found.failed - found.labelled
+    out.print(
+        f"  {found.passed} passed, {found.failed} failed by {spec.criterion}: {found.labelled} by people, "
+        f"{by_judge} by the judge"
+    )
+    if len(frozen.anchors) < _FEW:
+        out.print(f"  {len(frozen.anchors)} are few: only a large movement can be told by them")

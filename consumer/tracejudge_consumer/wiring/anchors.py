@@ -1,0 +1,45 @@
+"""The rounds of anchors that the settings ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracejudge.judging import JudgeSpec
+from tracejudge.store import Store
+from tracejudge_consumer.settings import Settings
+from tracejudge_consumer.wiring.judges import build_panel, choose_judges
+
+if TYPE_CHECKING:
+    from tracejudge_consumer.anchor_watch import AnchorWatch
+
+
+def anchor_judges(settings: Settings) -> tuple[JudgeSpec, ...]:
+    """The judges that are watched by anchors: those that are named, or all that call a model."""
+    if settings.anchors.judges:
+        return choose_judges(settings.judges, settings.anchors.judges)
+    return tuple(spec for spec in settings.judges if spec.calls_model)
+
+
+def build_anchor_watch(settings: Settings, store: Store) -> AnchorWatch | None:
+    """What makes the rounds of `[anchors]`; None where no set is named. Importing it loads LlamaIndex.
+
+    Raises SettingsError with every fault of the judges (a key that is not in the environment).
+    """
+    section = settings.anchors
+    if section.set is None:
+        return None
+    from tracejudge_consumer.anchor_watch import AnchorPlan, AnchorWatch
+
+    specs = anchor_judges(settings)
+    build_panel(settings, store, specs, cached=False)  # its faults are said at the start, not in the night
+    return AnchorWatch(
+        store=store,
+        plan=AnchorPlan(
+            set_name=section.set,
+            specs=specs,
+            every=section.interval,
+            max_calls_per_day=section.max_calls_per_day,
+            max_usd_per_day=section.max_usd_per_day,
+        ),
+        make_panel=lambda spec, caps: build_panel(settings, store, [spec], caps=caps, cached=False),
+    )
