@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from tracejudge.errors import CheckFailed, NotFound
 from tracejudge.judging import JudgeSpec
 from tracejudge.replay import selection_of, spec_of
 from tracejudge.reports import settled_labels
-from tracejudge.scores import TraceKey
+from tracejudge.scores import Score, TraceKey
 from tracejudge.store import CaseVerdicts, Pair, Store, TraceFilter
 
 
@@ -76,17 +76,13 @@ def check_sides(store: Store, a: RunJudge, b: RunJudge, criterion: str | None) -
     return Measured(mine, theirs)
 
 
-def choose_cases(store: Store, a: str, b: str, *, judge: str | None, run_id: str, where: TraceFilter) -> ChosenCases:
+def choose_cases(store: Store, a: str, b: str, *, judge: str, run_id: str, where: TraceFilter) -> ChosenCases:
     """The answers of versions `a` and `b` to the same questions, each with the verdict of one JudgeId.
 
     Raises NotFound where there is nothing to pair, CheckFailed where two JudgeIds would be mixed.
     """
     if a == b:
         raise CheckFailed(f"A and B are both version {a!r}: name two versions")
-    names = store.scores.judge_names(run_id)
-    if judge is None and len(names) != 1:
-        raise NotFound(f"run {run_id!r} has scores of {', '.join(names) or 'no judge'}: name one with --judge")
-    judge = judge or names[0]
     of_a, of_b = (store.cases.verdicts(replace(where, version=one), judge=judge, run_id=run_id) for one in (a, b))
     for version, found in ((a, of_a), (b, of_b)):
         if not found.cases:
@@ -109,6 +105,43 @@ def choose_cases(store: Store, a: str, b: str, *, judge: str | None, run_id: str
     )
 
 
+def preferences(store: Store, a: str, b: str, *, judge: str, run_id: str, where: TraceFilter) -> list[Score]:
+    """The verdicts of a pairwise judge on B's answers, each held against A's. Raises CheckFailed where the run holds no
+    such pairs."""
+    run = store.runs.get(run_id)
+    selection = selection_of(run) if run is not None else None
+    again = f"tracejudge replay --judge {judge} --version {b} --against {a} --run NAME"
+    if selection is None or selection.against is None:
+        raise CheckFailed(
+            f"{judge!r} judges pairs of answers, and run {run_id!r} holds none of two versions: `{again}` makes such a "
+            "run; then compare with --run NAME"
+        )
+    if (selection.against, selection.where.version) != (a, b):
+        theirs = f"{selection.against} {selection.where.version}"
+        raise CheckFailed(
+            f"run {run_id!r} is of other pairs: write `tracejudge compare {theirs} --cases --run {run_id}`, or judge "
+            f"these with `{again}`"
+        )
+    found = store.cases.verdicts(replace(where, version=b), judge=judge, run_id=run_id).scores
+    if not found:
+        raise NotFound(f"no pair of {a} and {b} was judged here by {judge!r} in run {run_id!r}")
+    return list(found.values())
+
+
+def judges_pairs(store: Store, judge: str, run_id: str, configured: Iterable[JudgeSpec] = ()) -> bool:
+    """Whether a judge says which of two answers is better, by the run, by what is registered, or by the settings."""
+    spec = _spec(store, run_id, judge) or next((one for one in configured if one.name == judge), None)
+    return spec is not None and spec.kind == "pairwise"
+
+
+def the_judge(store: Store, judge: str | None, run_id: str) -> str:
+    """The judge that is meant in a run; the only one there, where none is named. Raises NotFound."""
+    names = store.scores.judge_names(run_id) if judge is None else [judge]
+    if len(names) != 1:
+        raise NotFound(f"run {run_id!r} has scores of {', '.join(names) or 'no judge'}: name one with --judge")
+    return names[0]
+
+
 def _one_judge_id(pairs: tuple[Pair, ...], a: CaseVerdicts, b: CaseVerdicts, *, versions: tuple[str, str]) -> None:
     ids = {pair.a.judge_id for pair in pairs} | {pair.b.judge_id for pair in pairs}
     if len(ids) > 1:
@@ -123,13 +156,18 @@ def _one_judge_id(pairs: tuple[Pair, ...], a: CaseVerdicts, b: CaseVerdicts, *, 
 
 def criterion_of(store: Store, run_id: str, judge: str) -> str | None:
     """What a judge measures, by the run's manifest or by what is registered; None when nobody knows it."""
+    spec = _spec(store, run_id, judge)
+    return spec.criterion if spec is not None else None
+
+
+def _spec(store: Store, run_id: str, judge: str) -> JudgeSpec | None:
     run = store.runs.get(run_id)
     spec = spec_of(run, judge) if run is not None else None
     if spec is None:
         for one in _registered(store):
             if judge in (one.name, one.judge_id()):
                 spec = one  # the latest
-    return spec.criterion if spec is not None else None
+    return spec
 
 
 def labels_of(store: Store, criterion: str | None) -> Mapping[TraceKey, bool]:

@@ -11,7 +11,17 @@ from typing import Any, Final
 import click
 
 from tracejudge.judging import Estimate, JudgeSpec, estimate
-from tracejudge.replay import FileSource, JudgePlan, Selection, Source, SourceFile, StoreSource, file_hash, plan_judge
+from tracejudge.replay import (
+    FileSource,
+    JudgePlan,
+    PairSource,
+    Selection,
+    Source,
+    SourceFile,
+    StoreSource,
+    file_hash,
+    plan_judge,
+)
 from tracejudge.store import Draw, Store, TraceFilter, is_trace_field
 from tracejudge_consumer.file_form import FileForm
 from tracejudge_sdk.trace import Trace
@@ -38,10 +48,29 @@ def with_fields(where: TraceFilter, wanted: Iterable[str]) -> TraceFilter:
     return replace(where, also=tuple(also), **values)
 
 
-def choose(where: TraceFilter, files: Iterable[str], *, sample: int | None, seed: int) -> Selection:
+def choose(
+    where: TraceFilter, files: Iterable[str], *, sample: int | None, seed: int, against: str | None = None
+) -> Selection:
     """The selection that was asked for; a sample is not drawn yet."""
     named = tuple(SourceFile(path=path, sha256=file_hash(Path(path))) for path in files)
-    return Selection(where=where, files=named, sample=sample, seed=seed)
+    return Selection(where=where, files=named, sample=sample, seed=seed, against=against)
+
+
+def check_pairs(asked: Selection, specs: Iterable[JudgeSpec]) -> None:
+    """Raises UsageError where two versions' answers are to be compared and it is not clear which, or by whom."""
+    if asked.against is None:
+        return
+    if asked.where.version is None or asked.where.version == asked.against:
+        raise click.UsageError(
+            "--against VERSION needs another one beside it: --version names whose answers are judged"
+        )
+    if asked.files or asked.sample is not None:
+        raise click.UsageError("--against pairs stored answers, all of them: leave out --from and --sample")
+    if wrong := [spec.name for spec in specs if spec.kind != "pairwise"]:
+        raise click.UsageError(
+            f"judge {wrong[0]!r} judges one answer: --against is for judges of kind pairwise; for others compare the "
+            "two versions with `tracejudge compare A B --cases`"
+        )
 
 
 def drawn(selection: Selection, store: Store, form: FileForm, *, app: str) -> Selection:
@@ -61,6 +90,8 @@ def drawn(selection: Selection, store: Store, form: FileForm, *, app: str) -> Se
 def source_of(selection: Selection, store: Store, form: FileForm, *, app: str) -> Source:
     """Where the traces of the selection come from."""
     if not selection.files:
+        if selection.against is not None:
+            return PairSource(store, selection.where, against=selection.against)
         return StoreSource(store, selection.where)
 
     def read(path: Path) -> Iterator[object]:

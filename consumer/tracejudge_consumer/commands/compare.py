@@ -7,14 +7,24 @@ from datetime import datetime
 import click
 
 from tracejudge.errors import NotFound
-from tracejudge.reports import Agreement, Comparison, Estimate, Side, compare, in_words
+from tracejudge.reports import Agreement, Comparison, Estimate, Side, compare, in_words, preference
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import TraceFilter
 from tracejudge.windows import PassRate
-from tracejudge_consumer.comparable import check_sides, choose_cases, criterion_of, labels_of, side_of
+from tracejudge_consumer.comparable import (
+    check_sides,
+    choose_cases,
+    criterion_of,
+    judges_pairs,
+    labels_of,
+    preferences,
+    side_of,
+    the_judge,
+)
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, interval, money, one_line, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.views.preference import show_preference
 from tracejudge_consumer.wiring import connect_store
 
 
@@ -26,6 +36,7 @@ A and B are RUN or RUN:JUDGE; live traffic is the run `live`. With --cases they 
   tracejudge compare live:lexical live:faithfulness  two judges on live traffic
   tracejudge compare try-1 try-2 --since 30d --flips 20 --by category
   tracejudge compare v41 v42 --cases --judge faithfulness   two pipelines on the same questions (case_id)
+  tracejudge compare v41 v42 --cases --judge duel --run duel-1   by a pairwise judge: whose answers are better?
 
 Where people labelled traces (`tracejudge label`, or labels in an ingested file), both are also held against what the
 judge measures: sensitivity, specificity and balanced accuracy. Kappa is agreement beyond chance. p is McNemar's exact
@@ -67,9 +78,15 @@ def command(
     if not cases and (judge is not None or case_run != LIVE_RUN):
         raise click.UsageError("--judge and --run are for --cases; else write RUN:JUDGE for A and B")
     where = TraceFilter(start=since, end=until, environment=environment, app=app)
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
         if cases:
-            chosen = choose_cases(store, a, b, judge=judge, run_id=case_run, where=where)
+            by_judge = the_judge(store, judge, case_run)
+            if judges_pairs(store, by_judge, case_run, settings.judges):
+                verdicts = preferences(store, a, b, judge=by_judge, run_id=case_run, where=where)
+                show_preference(a, b, preference(verdicts, by=by), as_json=as_json)
+                return
+            chosen = choose_cases(store, a, b, judge=by_judge, run_id=case_run, where=where)
             criterion = criterion or criterion_of(store, case_run, chosen.judge)
             labels = labels_of(store, criterion)
             result = compare(chosen.pairs, kept_flips=kept_flips, by=by, labels_a=labels, labels_b=labels)

@@ -19,7 +19,7 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, money, progress_bar, to_json
-from tracejudge_consumer.replay_choice import choose, drawn, plans, source_of, with_fields
+from tracejudge_consumer.replay_choice import check_pairs, choose, drawn, plans, source_of, with_fields
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import build_file_form, build_panel, connect_store
 
@@ -33,6 +33,7 @@ Examples:
   tracejudge replay --judge new-judge.toml --where app=shop --where tags.tier=gold --run try-2
   tracejudge replay --judge new-judge.toml --since 90d --sample 2000 --seed 7 --run try-3
   tracejudge replay --judge lexical --from answers.jsonl --from more.parquet --run file-1
+  tracejudge replay --judge duel --version v42 --against v41 --run duel-1   pairwise: whose answers are better?
   tracejudge compare live:lexical try-1
 
 First it says what it would take. Live scores, rates and alerts are never touched. A replay that was stopped or killed
@@ -57,6 +58,7 @@ goes on where it was when it is started again with the same --run: it keeps its 
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", default=None, help="Only this release of the app.")
 @click.option("--category", default=None, help="Only this category.")
+@click.option("--against", default=None, metavar="VERSION", help="Pairwise judges: against its answers (case_id).")
 @click.option("--sample", type=click.IntRange(1), default=None, help="So many of them, by chance.  [default: all]")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same sample.")
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
@@ -75,6 +77,7 @@ def command(
     app: str | None,
     version: str | None,
     category: str | None,
+    against: str | None,
     sample: int | None,
     seed: int,
     max_calls: int | None,
@@ -88,7 +91,8 @@ def command(
         raise click.BadParameter(str(error), param_hint="--run") from error
     specs = resolve_judges(config, judges)
     where = TraceFilter(start=since, end=until, environment=environment, app=app, version=version, category=category)
-    asked = choose(with_fields(where, fields), files, sample=sample, seed=seed)
+    asked = choose(with_fields(where, fields), files, sample=sample, seed=seed, against=against)
+    check_pairs(asked, specs)
     settings = load_settings(config, require_caps=False)
     caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
     with connect_store(settings) as store:
@@ -99,7 +103,11 @@ def command(
         source = source_of(run.selection, store, form, app=app or "file")
         count = source.count()
         if count == 0:
-            raise NotFound("no trace in this selection; try a longer --since, or another --app")
+            raise NotFound(
+                "no trace in this selection; try a longer --since, or another --app"
+                if against is None
+                else f"{version!r} and {against!r} answered no question in common: log both with one case_id a question"
+            )
         plan = plans(specs, source, store, traces=count)
         if not as_json:
             _tell_plan(plan, specs, count, run)
@@ -206,7 +214,10 @@ def _tell(
         out.print("  the rest is undecided; start the same command again when the judge is back")
     if Decision.OVER_BUDGET in report.decisions:
         out.print("  stopped at its cap; the same command with a higher one goes on where this ended")
-    if not report.gone and live:
+    if run.selection.against is not None:
+        versions = f"{ident(run.selection.against)} {ident(run.selection.where.version or '')}"
+        out.print(f"next: tracejudge compare {versions} --cases --judge {specs[0].name} --run {run_id}")
+    elif not report.gone and live:
         other = specs[0].name if specs[0].name in live else min(live)
         out.print(f"next: tracejudge compare {ident(f'live:{other}')} {run_id}:{specs[0].name}")
     return status

@@ -8,6 +8,7 @@ from tracejudge.replay.manifest import (
     selection_of,
     spec_of,
 )
+from tracejudge.replay.pairs import PairSource
 from tracejudge.replay.plan import Expected, JudgePlan, makespan_s, plan_judge
 from tracejudge.replay.report import ReplayReport
 from tracejudge.replay.run import replay
@@ -19,6 +20,7 @@ __all__ = [
     "FileSource",
     "JudgePlan",
     "OpenRun",
+    "PairSource",
     "ReplayReport",
     "Selection",
     "Source",

@@ -23,24 +23,28 @@ class SourceFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """Traces of the store, or of `files` where there are any, that meet `where`; `sample` of them where a number is
-    given, the same ones for the same `seed`."""
+    given, the same ones for the same `seed`. `against`: the version whose answers to the same questions (case_id) those
+    of the selection are held against, pair by pair."""
 
     where: TraceFilter
     files: tuple[SourceFile, ...] = ()
     sample: int | None = None
     seed: int = 0
+    against: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values; `from_dict` gives an equal selection."""
         where = {one.name: _json(getattr(self.where, one.name)) for one in fields(self.where)}
         draw = self.where.draw
         where["draw"] = None if draw is None else [draw.seed, str(draw.at_most)]  # 64 bits are no JSON number
-        return {
+        values: dict[str, Any] = {
             "where": where,
             "files": [{"path": one.path, "sha256": one.sha256} for one in self.files],
             "sample": self.sample,
             "seed": self.seed,
         }
+        # Not at all where there is none: runs of releases that knew no pairs keep their hash.
+        return values if self.against is None else {**values, "against": self.against}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Selection:
@@ -51,7 +55,13 @@ class Selection:
         where["also"] = tuple((field, wanted) for field, wanted in where["also"])
         where["draw"] = None if where["draw"] is None else Draw(seed=where["draw"][0], at_most=int(where["draw"][1]))
         files = tuple(SourceFile(**one) for one in value["files"])
-        return cls(where=TraceFilter(**where), files=files, sample=value["sample"], seed=value["seed"])
+        return cls(
+            where=TraceFilter(**where),
+            files=files,
+            sample=value["sample"],
+            seed=value["seed"],
+            against=value.get("against"),
+        )
 
     @property
     def digest(self) -> str:

@@ -4,6 +4,7 @@ from tracejudge.reports.accuracy import Accuracy
 from tracejudge.reports.compare import Agreement, Comparison, Flip, Side, compare, in_words
 from tracejudge.reports.labelled import settled_labels
 from tracejudge.reports.paired import Estimate
+from tracejudge.reports.preference import Preference, Preferred, preference, preference_in_words
 from tracejudge.reports.rates import RateLine, read_rates, small_enough
 from tracejudge.reports.release import ReleaseCheck, ReleaseLine, check_release
 from tracejudge.reports.unpaired import ReleaseVerdict, Verdict
@@ -14,6 +15,8 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Flip",
+    "Preference",
+    "Preferred",
     "RateLine",
     "ReleaseCheck",
     "ReleaseLine",
@@ -23,6 +26,8 @@ __all__ = [
     "check_release",
     "compare",
     "in_words",
+    "preference",
+    "preference_in_words",
     "read_rates",
     "settled_labels",
     "small_enough",

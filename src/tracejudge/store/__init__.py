@@ -4,7 +4,7 @@
 nothing; every reader counts each (trace, judge, run) once.
 """
 
-from tracejudge.store.cases import CaseVerdicts
+from tracejudge.store.cases import CaseAnswer, CaseVerdicts
 from tracejudge.store.connect import open_store
 from tracejudge.store.finding import Wanted, words_of
 from tracejudge.store.forgetting import Forgotten, forgotten_row
@@ -59,6 +59,7 @@ __all__ = [
     "Adoption",
     "AlertSnapshot",
     "BucketRow",
+    "CaseAnswer",
     "CaseVerdicts",
     "CostRow",
     "Cursor",

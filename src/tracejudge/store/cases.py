@@ -21,12 +21,34 @@ class CaseVerdicts:
     judge_ids: frozenset[JudgeId] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseAnswer:
+    """The latest answer that was given to a question."""
+
+    key: TraceKey
+    response: str
+
+
 class Cases:
     """Read from `traces` and `scores`; memory grows with the number of cases, which is that of a dataset."""
 
     def __init__(self, connection: Connection, scores: Scores) -> None:
         self._connection = connection
         self._scores = scores
+
+    def answers(self, where: TraceFilter) -> dict[str, CaseAnswer]:
+        """The latest answer to each question among the traces of the filter; those without an answer do not count."""
+        conditions = trace_conditions(where).add("isNotNull(case_id) AND case_id != ''")
+        conditions.add("isNotNull(response) AND response != ''")
+        rows = self._connection.query(
+            "SELECT case_id, argMax((environment, app, trace_id, assumeNotNull(response)), (event_time, trace_id)) "
+            f"FROM traces FINAL {conditions} GROUP BY case_id",
+            conditions.parameters,
+        )
+        return {
+            str(case): CaseAnswer(key=TraceKey(environment, app, trace_id), response=response)
+            for case, (environment, app, trace_id, response) in rows
+        }
 
     def verdicts(self, where: TraceFilter, *, judge: str, run_id: str = LIVE_RUN) -> CaseVerdicts:
         """The verdicts of a judge (a name or JudgeId) in a run on the traces of the filter that have a case."""
