@@ -6,7 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tracejudge.judging.evaluators.lexical import explain, probability
-from tracejudge.signals.lexical import can_split, lexical_overlap, main_script, match, sentences, stem, tokens
+from tracejudge.signals.lexical import can_split, main_script, match, sentences
+from tracejudge.signals.overlap import lexical_overlap
+from tracejudge.signals.stems import content_stems, piecewise_stems, stem, tokens
 
 WORDS = st.lists(
     st.sampled_from(
@@ -67,3 +69,21 @@ def test_a_stem_of_a_word_in_capitals_is_that_of_the_word(word: str) -> None:
     for token in tokens(word):
         if token.isascii():
             assert stem(token.upper()) == stem(token.lower()) == stem(token)
+
+
+@given(TEXTS)
+@example("(1,200 users') O'Neil’s plan_two,plan-three 3.14. 2\u00a0plans \u2028ten")
+@example("a" * 130 + "1" * 130)
+def test_words_cut_at_blanks_are_the_words_of_the_whole_text(text: str) -> None:
+    assert sorted(piecewise_stems(text)) == sorted(content_stems(text))
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3))
+def test_a_passage_that_is_remembered_gives_the_overlap_it_gave(response: str, passages: list[str]) -> None:
+    own = content_stems(response)
+    held = {word for passage in passages for word in content_stems(passage)}
+    readable = any(passage and not passage.isspace() for passage in passages) and can_split(response)
+    share = sum(word in held for word in own) / len(own) if own else None
+    expected = share if readable and all(map(can_split, passages)) else None
+    assert lexical_overlap(response, passages) == expected
+    assert lexical_overlap(response, passages) == expected

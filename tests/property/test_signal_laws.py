@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tracejudge.sampling import Condition, SamplingPolicy, sample
 from tracejudge.signals import compute_signals
 from tracejudge.signals.language import guess_language
-from tracejudge.signals.lexical import tokens
 from tracejudge.signals.refusal import REFUSAL_PHRASES, is_refusal
+from tracejudge.signals.stems import tokens
 from tracejudge.testing import make_trace
 
 anything = st.one_of(

@@ -10,16 +10,10 @@ from llama_index.core.evaluation import BatchEvalRunner
 from tracejudge.judging.evaluators.lexical import LexicalEvaluator, explain, probability
 from tracejudge.judging.judgement import Judgement
 from tracejudge.scores import Decision
-from tracejudge.signals import lexical as lexical_words
-from tracejudge.signals.lexical import (
-    can_split,
-    lexical_overlap,
-    main_script,
-    match,
-    sentences,
-    stem,
-    tokens,
-)
+from tracejudge.signals import stems as stem_words
+from tracejudge.signals.lexical import can_split, main_script, match, sentences
+from tracejudge.signals.overlap import Remembered, lexical_overlap
+from tracejudge.signals.stems import stem, tokens
 
 PASSAGE = (
     "Plan Basic costs 1,200 dollars a year and allows ten users per account. "
@@ -231,10 +225,22 @@ def test_the_explanation_is_bounded() -> None:
 
 def test_long_tokens_are_not_kept_in_the_cache() -> None:
     def kept() -> int:
-        return len(lexical_words._STEMS)
+        return len(stem_words.STEMS)
 
-    assert lexical_words.lexical_overlap("The limit is 10 users", ["a limit of 10 users"]) == 1.0
+    assert lexical_overlap("The limit is 10 users", ["a limit of 10 users"]) == 1.0
     before = kept()
     long = "1" + ".1234567890" * 9
-    assert lexical_words.lexical_overlap(long, [long]) == 1.0
+    assert lexical_overlap(long, [long]) == 1.0
     assert kept() == before
+
+
+def test_few_passages_are_remembered_the_latest_among_them() -> None:
+    passages = Remembered(most_stems=200)  # of either generation
+    for number in range(1_000):
+        passages.words(f"passage{number} holds these words")
+        assert len(passages) <= 2 * 200 // 20
+    again = passages.words("passage999 holds these words")
+    assert again is passages.words("passage999 holds these words")
+    assert again is not None
+    assert set(again) == {"passage999", "hold", "word"}
+    assert passages.words("这是一个关于退款的段落") is None

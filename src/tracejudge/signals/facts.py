@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Final
 
 from tracejudge.signals.language import guess_language
-from tracejudge.signals.lexical import lexical_overlap
+from tracejudge.signals.overlap import lexical_overlap
 from tracejudge.signals.refusal import is_refusal
 from tracejudge_sdk.trace import Trace
 
@@ -44,7 +45,11 @@ class Signals:
 
     def as_dict(self) -> dict[str, int | float | str | bool | None]:
         """Name and value of every signal, in the order of declaration, ready for JSON."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return dict(zip(_NAMES, _VALUES(self), strict=True))
+
+
+_NAMES: Final = tuple(field.name for field in fields(Signals))
+_VALUES: Final = attrgetter(*_NAMES)
 
 
 def compute_signals(trace: Trace) -> Signals:

@@ -8,6 +8,7 @@ not on the lists. It is there to slice and to choose by; a judge that needs cert
 from __future__ import annotations
 
 import re
+import string
 from collections import Counter
 from typing import Final
 
@@ -82,7 +83,11 @@ _LANGUAGES_OF: Final[dict[str, tuple[str, ...]]] = {
     for word in words.split()
 }
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_ASCII_WORD: Final = re.compile("[A-Za-z]+")  # the same where all is ASCII, in half the time
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+_ASCII_LETTERS: Final = string.ascii_letters.encode()
+_ASCII_OTHERS: Final = bytes(code for code in range(256) if code not in _ASCII_LETTERS)
+_ASCII_WORDS: Final = bytes(code if code in _ASCII_LETTERS else 0x20 for code in range(256)).lower()
+"""Of an ASCII byte its lower case, or a blank where it is no letter: cuts out words in a tenth of a pattern's time."""
 
 
 def guess_language(text: str) -> str:
@@ -90,8 +95,11 @@ def guess_language(text: str) -> str:
     start = text[:LANGUAGE_CHARS]
     if start.isascii():
         return _by_words(start, "latin")
-    kana = len(_KANA.findall(start))
-    counts = {language: len(letters.findall(start)) for language, letters in _SCRIPTS}
+    # ASCII holds no letter of the other scripts, and most texts are ASCII but for some quotation marks.
+    others = "".join(_NOT_ASCII.findall(start))
+    kana = len(_KANA.findall(others))
+    counts = {language: len(letters.findall(others)) for language, letters in _SCRIPTS}
+    counts["latin"] += len(start.encode("ascii", "ignore").translate(None, _ASCII_OTHERS))
     letters = sum(counts.values()) + kana
     if letters == 0:
         return ""
@@ -109,11 +117,11 @@ def guess_language(text: str) -> str:
 
 
 def _by_words(text: str, script: str) -> str:
-    words = (_ASCII_WORD if text.isascii() else _WORD).findall(text.lower())
+    words = text.encode().translate(_ASCII_WORDS).decode().split() if text.isascii() else _WORD.findall(text.lower())
     hits: dict[str, int] = {}
     different: dict[str, int] = {}
-    for word, count in Counter(words).items():
-        for language in _LANGUAGES_OF.get(word, ()):
+    for word, count in Counter(filter(_LANGUAGES_OF.__contains__, words)).items():
+        for language in _LANGUAGES_OF[word]:
             if (language in _LATIN) == (script == "latin"):
                 hits[language] = hits.get(language, 0) + count
                 different[language] = different.get(language, 0) + 1

@@ -1,4 +1,4 @@
-"""Words, sentences, numbers and names of a text, and how far those of a response occur in its passages.
+"""Sentences, numbers and names of a response, and how far its words occur in its passages.
 
 Everything here looks at words alone: it sees an answer that is not from the passages, and it is blind to wrong
 relations and negations made of the passages' own words. Made for languages that put spaces between words; the stop list
@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Final
 
-from tracejudge.signals.stop_words import NUMBER_WORDS, STOP_WORDS
+from tracejudge.signals.stems import NUMBER_STEMS, content_stem, content_stems, tokens
 
-# A number with its inner points and commas, or a run of letters and digits with at most one apostrophe inside. Lengths
-# are bounded so that a word of a megabyte becomes no row and no dictionary key.
-_TOKEN: Final = re.compile(r"\d{1,40}(?:[.,]\d{1,40}){1,10}|[^\W_]{1,64}(?:['’][^\W\d_]{1,64})?")
-# The same for texts of ASCII alone, most of them: a third faster, since every class is a table.
-_ASCII_TOKEN: Final = re.compile(r"[0-9]{1,40}(?:[.,][0-9]{1,40}){1,10}|[0-9A-Za-z]{1,64}(?:'[A-Za-z]{1,64})?")
-_NUMBER: Final = re.compile(r"\d[\d.,]*\Z")
 # Neither alternative begins with a repetition, else a long run of blanks would cost its square.
 _SENTENCE_END: Final = re.compile(r"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)\]]))\s+|\n[\s\-*•·]*")
 _ABBREVIATION: Final = re.compile(
@@ -113,11 +107,6 @@ def main_script(text: str) -> str:
     return found
 
 
-def tokens(text: str) -> list[str]:
-    """The words and numbers of `text` as written, in order."""
-    return (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
-
-
 def sentences(text: str) -> list[str]:
     """`text` cut after full stops, question and exclamation marks and at line breaks; abbreviations do not end one."""
     found: list[str] = []
@@ -134,80 +123,18 @@ def sentences(text: str) -> list[str]:
     return found
 
 
-def stem(word: str) -> str:
-    """`word` lower-cased, with its English endings off: a light rule that never leaves less than three letters."""
-    word = word.lower().replace("’", "'")
-    if word.endswith("'s"):
-        word = word[:-2]
-    word = word.replace("'", "")
-    if len(word) <= 3 or not word.isalpha():
-        return _plain_number(word) if word[:1].isdigit() else word
-    if word.endswith("ies"):
-        word = word[:-3] + "y" if len(word) > 4 else word
-    elif word.endswith(("sses", "shes", "ches", "xes", "zes")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    for ending in ("ing", "ed", "ly"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word[: -len(ending)]
-            if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
-                word = word[:-1]
-            break
-    if word.endswith("e") and len(word) > 3:
-        word = word[:-1]
-    return word[:-1] + "i" if word.endswith("y") and len(word) > 3 else word
-
-
-_LONGEST_CACHED: Final = 64  # numbers and words with an apostrophe can be longer; a cache full of those is heavy
-_MOST_CACHED: Final = 65_536
-
-
-class _Stems(dict[str, str]):
-    """The stem of each content word, "" for a stop word. Looked up as a dict, since it is asked for every token."""
-
-    def __missing__(self, token: str) -> str:
-        word = "" if token.lower().replace("’", "'") in STOP_WORDS else stem(token)
-        if len(token) <= _LONGEST_CACHED:
-            if len(self) >= _MOST_CACHED:
-                self.clear()  # rare words go, and common ones are back at once
-            self[token] = word
-        return word
-
-
-_STEMS: Final = _Stems()
-_content_stem: Final = _STEMS.__getitem__
-
-
-def _plain_number(text: str) -> str:
-    """A number in one spelling: no thousands separators, no zeros behind the point."""
-    if not _NUMBER.match(text):
-        return text
-    text = text.rstrip(".,")
-    head, _, tail = text.replace(",", "").partition(".")
-    tail = tail.rstrip("0")
-    return f"{head.lstrip('0') or '0'}.{tail}" if tail else head.lstrip("0") or "0"
-
-
-_NUMBER_STEMS: Final = {stem(word): digits for word, digits in NUMBER_WORDS.items()}
-
-
-def _content(text: str) -> list[str]:
-    return list(filter(None, map(_content_stem, tokens(text))))
-
-
 def match(response: str, passages: Sequence[str]) -> Match | None:
     """The response's sentences against all passages together; None where the response has no content word."""
-    per_passage = [_content(passage) for passage in passages]
+    per_passage = [content_stems(passage) for passage in passages]
     words = set(chain.from_iterable(per_passage))
     pairs = set(chain.from_iterable(map(pairwise, per_passage)))
-    numbers = words | {_NUMBER_STEMS[word] for word in words & _NUMBER_STEMS.keys()}
+    numbers = words | {NUMBER_STEMS[word] for word in words & NUMBER_STEMS.keys()}
     matched: list[SentenceMatch] = []
     unmatched_numbers: dict[str, str] = {}
     unmatched_names: dict[str, str] = {}
     for sentence in sentences(response):
         written = tokens(sentence)
-        kept = [(word, token) for token in written if (word := _content_stem(token))]
+        kept = [(word, token) for token in written if (word := content_stem(token))]
         if not kept:
             continue
         own = [word for word, _ in kept]
@@ -219,7 +146,7 @@ def match(response: str, passages: Sequence[str]) -> Match | None:
             SentenceMatch(text=sentence, word_share=word_share, pair_share=pair_share, unmatched_words=missing)
         )
         for token in missing:
-            word = _content_stem(token)
+            word = content_stem(token)
             if token[0].isdigit():
                 if word not in numbers:
                     unmatched_numbers.setdefault(word, token)
@@ -233,18 +160,3 @@ def match(response: str, passages: Sequence[str]) -> Match | None:
         unmatched_numbers=tuple(unmatched_numbers.values()),
         unmatched_names=tuple(unmatched_names.values()),
     )
-
-
-def lexical_overlap(response: str, passages: Sequence[str]) -> float | None:
-    """Share in [0, 1] of the response's content words that occur in the passages.
-
-    None where there is nothing to compare: no content word, no passage with text, or a script without spaces.
-    """
-    texts = [passage for passage in passages if passage and not passage.isspace()]
-    if not texts or not can_split(response) or not all(map(can_split, texts)):
-        return None
-    own = _content(response)
-    if not own:
-        return None
-    words = set(chain.from_iterable(map(_content, texts)))
-    return sum(map(words.__contains__, own)) / len(own)

@@ -13,7 +13,7 @@ from typing import Final
 REFUSAL_CHARS: Final = 240
 """About the first two sentences: where an answer that declines says so."""
 
-_MORE: Final = 80  # so that a phrase which begins inside is seen whole
+_SEEN: Final = REFUSAL_CHARS + 80  # so that a phrase which begins inside is seen whole
 
 REFUSAL_PHRASES: Final[dict[str, tuple[str, ...]]] = {
     "en": (
@@ -111,16 +111,17 @@ a pattern, and most answers hold none of them."""
 _BY_LANGUAGE: Final = tuple(
     (_NEEDLES[language], re.compile("|".join(phrases))) for language, phrases in REFUSAL_PHRASES.items()
 )
+_IN_ASCII: Final = tuple(one for one in _BY_LANGUAGE if any(needle.isascii() for needle in one[0]))
 _APOSTROPHES: Final = str.maketrans("’‘ʼ`´", "'''''")
 
 
 def is_refusal(response: str) -> bool:
     """True when the start of `response` declines to answer. Looks at a few hundred characters, whatever the length."""
-    start = " ".join(response[: 4 * REFUSAL_CHARS].split()).lower().translate(_APOSTROPHES)
+    start = _start(response)
     if start.strip(" .!*#\"'") in _NO_ANSWER:
         return True
-    start = start[: REFUSAL_CHARS + _MORE]
-    for needles, pattern in _BY_LANGUAGE:
+    start = start[:_SEEN]
+    for needles, pattern in _IN_ASCII if start.isascii() else _BY_LANGUAGE:
         for needle in needles:
             if needle in start:
                 found = pattern.search(start)
@@ -128,3 +129,15 @@ def is_refusal(response: str) -> bool:
                     return True
                 break
     return False
+
+
+def _start(response: str) -> str:
+    """In lower case, with plain apostrophes and single spaces: a few times what is looked at, or, where it is written
+    so already, just that."""
+    start = response[:_SEEN]
+    usual = len(response) > 4 * REFUSAL_CHARS and start.isascii() and start.isprintable() and start[0] != " "
+    if not usual or "  " in start:
+        start = " ".join(response[: 4 * REFUSAL_CHARS].split())
+    start = start.lower()
+    # Looking each character up costs ten times as much as looking for the one that an ASCII text may hold.
+    return start.replace("`", "'") if start.isascii() else start.translate(_APOSTROPHES)
