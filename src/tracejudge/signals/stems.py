@@ -109,8 +109,8 @@ def piecewise_stems(text: str) -> list[str]:
     found: list[str] = []
     several: list[tuple[str, ...]] = []
     for stems in filter(None, map(_piece, text.split())):
-        if isinstance(stems, str):
-            found.append(stems)
-        else:
+        if isinstance(stems, tuple):
             several.append(stems)
+        else:
+            found.append(stems)
     return [*found, *chain.from_iterable(several)]
