@@ -101,16 +101,17 @@ class _Pieces(dict[str, "str | tuple[str, ...]"]):
         return stems
 
 
-_piece: Final = _Pieces().__getitem__
+_PIECES: Final = _Pieces()
 
 
 def piecewise_stems(text: str) -> list[str]:
     """The same stems as `content_stems`, in no order, in half the time: no word reaches over a blank."""
     found: list[str] = []
     several: list[tuple[str, ...]] = []
-    for stems in filter(None, map(_piece, text.split())):
+    stems: str | tuple[str, ...]
+    for stems in map(_PIECES.__getitem__, text.split()):
         if isinstance(stems, tuple):
             several.append(stems)
-        else:
+        elif stems:
             found.append(stems)
     return [*found, *chain.from_iterable(several)]
