@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Final
 
 _NEW_OBJECTS: Final = 100_000
-"""So many more containers than before start a collection, and each looks at all that is in flight. Python's 700 are less
-than one batch of traces; nothing of ours makes cycles, so that what waits for a collection is little."""
+"""So many more containers than before start a collection, and each looks at all that is in flight. Python's 700 are
+less than one batch of traces; nothing of ours makes cycles, so that what waits for a collection is little."""
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
@@ -108,25 +109,32 @@ class Metrics:
         """The queue deleted so many records that the group had still to read."""
         self.deleted_unread.labels(group).inc(records)
 
-    def served(self, served: Mapping[tuple[str, str], int]) -> None:
+    def served(self, served: Iterable[Mapping[tuple[str, str], int]]) -> None:
         """Scores of judges that call a model, by judge and where the verdict came from. The share that came from
         "memory", "store" or "in_flight" is the cache's hit rate."""
-        for (judge, source), count in served.items():
+        total: Tally[tuple[str, str]] = Tally()
+        for one in served:
+            total.update(one)
+        for (judge, source), count in total.items():
             self.verdicts.labels(judge, source or "judge").inc(count)
 
-    def scored(self, scores: Iterable[Score], ledger: Iterable[LedgerRow], calls: Iterable[JudgeCall]) -> None:
-        """These were stored."""
-        for score in scores:
-            self.scores.labels(score.judge_name, score.outcome.value).inc()
-            if not score.outcome.settled:
-                self.invalid.labels(score.judge_name, score.reason).inc()
-            waited_s = (score.judged_at - score.event_time).total_seconds()
-            self.event_to_score.labels(score.judge_name).observe(max(0.0, waited_s))
-        for row in ledger:
-            self.ledger.labels(row.judge_name, row.decision.value).inc()
+    def scored(self, scores: Sequence[Score], ledger: Iterable[LedgerRow], calls: Sequence[JudgeCall]) -> None:
+        """These were stored. Hundreds at once, so each counter is looked up once for all."""
+        for (judge, outcome), count in Tally((one.judge_name, one.outcome.value) for one in scores).items():
+            self.scores.labels(judge, outcome).inc(count)
+        invalid = Tally((one.judge_name, one.reason) for one in scores if not one.outcome.settled)
+        for (judge, reason), count in invalid.items():
+            self.invalid.labels(judge, reason).inc(count)
+        for (judge, decision), count in Tally((row.judge_name, row.decision.value) for row in ledger).items():
+            self.ledger.labels(judge, decision).inc(count)
+        for (judge, status), count in Tally((call.judge_name, call.status) for call in calls).items():
+            self.calls.labels(judge, status).inc(count)
+        to_score = {name: self.event_to_score.labels(name) for name in {one.judge_name for one in scores}}
+        for one in scores:
+            to_score[one.judge_name].observe(max(0.0, (one.judged_at - one.event_time).total_seconds()))
+        latency = {name: self.judge_latency.labels(name) for name in {call.judge_name for call in calls}}
         for call in calls:
-            self.calls.labels(call.judge_name, call.status).inc()
-            self.judge_latency.labels(call.judge_name).observe(call.latency_ms / 1000)
+            latency[call.judge_name].observe(call.latency_ms / 1000)
 
     def watch_circuits(self, availability: Callable[[], Mapping[str, Availability]]) -> None:
         """Shows each judge's circuit as it is when somebody looks."""

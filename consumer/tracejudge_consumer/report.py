@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
-from tracejudge.scores import Decision
+from tracejudge.scores import Decision, LedgerRow, Outcome, Score
 
 Ending = Literal["", "idle", "stopped", "unassigned"]
 """Why a run ended: "" still runs; "unassigned": other consumers of the group held every partition all the time."""
@@ -72,3 +72,45 @@ class PipelineReport:
 
 _NUMBERS: Final = tuple(one.name for one in fields(PipelineReport) if one.default == 0)
 _COUNTS: Final = tuple(one.name for one in fields(PipelineReport) if one.default_factory is dict)
+
+
+class Tally:
+    """Counts what judges say while it comes, one trace after the other; `report` gives it as one value."""
+
+    __slots__ = ("_invalid_reasons", "_ledger", "_outcomes", "_refused", "abandoned", "asked", "judge_calls")
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.abandoned = 0
+        self.judge_calls = 0
+        self._outcomes = dict.fromkeys(Outcome, 0)
+        self._invalid_reasons: Counter[str] = Counter()
+        self._ledger: Counter[Decision] = Counter()
+        self._refused: Counter[str] = Counter()
+
+    def judged(self, scores: Iterable[Score], ledger: Iterable[LedgerRow], *, calls: int) -> None:
+        """These are stored."""
+        for score in scores:
+            self._outcomes[score.outcome] += 1
+            if score.outcome is Outcome.INVALID:
+                self._invalid_reasons[score.reason] += 1
+        for row in ledger:
+            self._ledger[row.decision] += 1
+        self.judge_calls += calls
+
+    def refused(self, rows: Mapping[str, int]) -> None:
+        """Rows the store would not take, by reason."""
+        self._refused.update(rows)
+
+    def report(self) -> PipelineReport:
+        return PipelineReport(
+            asked=self.asked,
+            abandoned=self.abandoned,
+            judge_calls=self.judge_calls,
+            passed=self._outcomes[Outcome.PASSED],
+            failed=self._outcomes[Outcome.FAILED],
+            invalid=self._outcomes[Outcome.INVALID],
+            invalid_reasons=dict(self._invalid_reasons),
+            ledger=dict(self._ledger),
+            dead_letters=dict(self._refused),
+        )

@@ -13,7 +13,7 @@ from tracejudge.judging import JudgeTask, PanelResult
 from tracejudge.scores import Decision, JudgeId, LedgerRow, Score, TraceKey
 from tracejudge.store import Known, StoredTrace
 from tracejudge_consumer.background.needs import AgainStore
-from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.report import PipelineReport, Tally
 from tracejudge_consumer.stages.judge import Answer, Judging, Question
 from tracejudge_consumer.stages.needs import Judges
 from tracejudge_consumer.stages.plan import PlannedTask
@@ -80,17 +80,15 @@ class Again:
                 planned = PlannedTask(task, IntakeRecord(task.trace, ()))
                 questions.append(Question((planned,), task.judge_names))
         invalid = {key: one.invalid for key, one in known.items() if one.invalid}
+        counts = Tally()
         answers: list[Answer] = await asyncio.gather(
-            *(self._judging.answer(question, invalid, again=True) for question in questions)
+            *(self._judging.answer(question, invalid, counts, again=True) for question in questions)
         )
-        counts = [answer.report for answer in answers]
         if expired:
             forgotten = PanelResult(scores=(), ledger=tuple(expired), calls=(), gone=())
-            counts.append(await self._judging.store(forgotten, invalid))
+            await self._judging.store(forgotten, invalid, counts)
         gone = {fault.judge_name: fault for answer in answers for fault in answer.gone}
-        return AgainReport(
-            counts=PipelineReport.total(counts), settled=settled, expired=len(expired), gone=tuple(gone.values())
-        )
+        return AgainReport(counts=counts.report(), settled=settled, expired=len(expired), gone=tuple(gone.values()))
 
     def _forgotten(self, row: LedgerRow | Score, judge_id: JudgeId) -> LedgerRow:
         return LedgerRow(

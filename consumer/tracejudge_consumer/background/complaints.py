@@ -19,7 +19,7 @@ from tracejudge.sampling import FeedbackTrigger
 from tracejudge.scores import FEEDBACK_RUN, Decision, TraceKey
 from tracejudge.store import Known, StoredFeedback, StoredTrace
 from tracejudge_consumer.background.needs import StillOurs, StoredTraces
-from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.report import PipelineReport, Tally
 from tracejudge_consumer.stages.judge import Judging
 from tracejudge_consumer.stages.needs import Judges
 from tracejudge_consumer.stages.store_calls import StoreCalls
@@ -146,9 +146,10 @@ class Complaints:
         result = await self._calls.until_answered(lambda: self._judges.evaluate(tasks, run_id=FEEDBACK_RUN))
         # A judge that is gone for now is asked again in a later round; the ledger's undecided rows are live ones.
         decided = tuple(row for row in result.ledger if row.decision is not Decision.UNDECIDED)
-        self._count(
-            await self._judging.store(replace(result, ledger=decided), {}, asked=sum(len(one.names) for one in page))
-        )
+        counts = Tally()
+        await self._judging.store(replace(result, ledger=decided), {}, counts)
+        counts.asked = sum(len(one.names) for one in page)
+        self._count(counts.report())
         unanswered = {
             TraceKey(row.environment, row.app, row.trace_id)
             for row in result.ledger

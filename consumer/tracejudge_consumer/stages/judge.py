@@ -8,7 +8,6 @@ consumer that stops can still leave them to somebody else unasked. Judges that c
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -17,7 +16,7 @@ from tracejudge.errors import JudgeGone
 from tracejudge.judging import JudgeTask, PanelResult
 from tracejudge.judging.tasks import content_hash
 from tracejudge.scores import Decision, InvalidReason, JudgeId, LedgerRow, Outcome, Score, TraceKey
-from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.report import Tally
 from tracejudge_consumer.stages.judge_watch import JudgeWatch
 from tracejudge_consumer.stages.needs import Judges
 from tracejudge_consumer.stages.plan import PlannedTask
@@ -45,11 +44,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a question: counts, and the traces that were not asked about and are nobody's to finish here."""
+    """What became of a question: the traces that were not asked about and are nobody's to finish here."""
 
-    report: PipelineReport
     left: frozenset[TraceKey] = frozenset()
     gone: tuple[JudgeGone, ...] = ()  # judges that answer nobody
+
+
+ALL_ANSWERED: Final = Answer()
 
 
 def questions(tasks: Sequence[PlannedTask], instant: Collection[str]) -> list[Question]:
@@ -57,7 +58,11 @@ def questions(tasks: Sequence[PlannedTask], instant: Collection[str]) -> list[Qu
     at_once = [one for one in tasks if not one.task.judge_names.isdisjoint(instant)]
     found = [Question(tuple(at_once), frozenset(instant))] if at_once else []
     for one in tasks:
-        found += [Question((one,), frozenset([name])) for name in sorted(one.task.judge_names.difference(instant))]
+        names = one.task.judge_names
+        if len(names) == 1 and not at_once:
+            found.append(Question((one,), names))  # the usual: one judge by a model
+        else:
+            found += [Question((one,), frozenset([name])) for name in sorted(names.difference(instant))]
     return found
 
 
@@ -87,53 +92,46 @@ class Judging:
         """What was not handed to a judge yet is left; what was is finished."""
         self._stopping = True
 
-    async def answer(self, question: Question, invalid: InvalidJudges, *, again: bool = False) -> Answer:
-        """Asks; returns when the store has what came of it. `again`: that it is undecided stands in the ledger."""
+    async def answer(self, question: Question, invalid: InvalidJudges, counts: Tally, *, again: bool = False) -> Answer:
+        """Asks; returns when the store has what came of it, and `counts` counts it. `again`: that it is undecided
+        stands in the ledger."""
         gate = self._gates.get(next(iter(question.judges)))
         if gate is None:
             asked, result = await self._ask(question)
         else:
             async with gate:
                 asked, result = await self._ask(question)
-        left = frozenset(one.record.key for one in question.planned if one not in asked)
-        taken_away = sum(one.record.forgotten for one in question.planned if one not in asked)
+        left: frozenset[TraceKey] = frozenset()
+        if len(asked) < len(question.planned):
+            unasked = [one.record for one in question.planned if one not in asked]
+            left = frozenset(record.key for record in unasked)
+            counts.abandoned += sum(record.forgotten for record in unasked)
         if result is None:
-            return Answer(PipelineReport(abandoned=taken_away), left)
-        gone = tuple(result.gone)
+            return Answer(left)
         if self._past_patience == "invalid" and not again:
             result = given_up(result, {one.record.key: one.task for one in asked})
         if again:
             decided = tuple(row for row in result.ledger if row.decision is not Decision.UNDECIDED)
             result = replace(result, ledger=decided)
-        questions_put = sum(len(one.task.judge_names & question.judges) for one in asked)
-        return Answer(await self.store(result, invalid, asked=questions_put, abandoned=taken_away), left, gone)
+        await self.store(result, invalid, counts)
+        for one in asked:
+            counts.asked += len(one.task.judge_names & question.judges)
+        return Answer(left, tuple(result.gone)) if left or result.gone else ALL_ANSWERED
 
-    async def store(
-        self, result: PanelResult, invalid: InvalidJudges, *, asked: int = 0, abandoned: int = 0
-    ) -> PipelineReport:
-        """Stores what judges said. Beside an invalid score no ledger row is put: the trace would count twice.
-
-        `asked` and `abandoned` (pairs put to judges, traces left to others) only go into the report.
-        """
+    async def store(self, result: PanelResult, invalid: InvalidJudges, counts: Tally) -> None:
+        """Stores what judges said. Beside an invalid score no ledger row is put: the trace would count twice."""
         self._watch.note(result)
-        kept = tuple(row for row in result.ledger if not _is_invalid(row, invalid))
-        refused = await self._writer.write(replace(result, ledger=kept))
-        outcomes = Counter(score.outcome for score in result.scores)
-        return PipelineReport(
-            passed=outcomes[Outcome.PASSED],
-            failed=outcomes[Outcome.FAILED],
-            invalid=outcomes[Outcome.INVALID],
-            invalid_reasons=Counter(score.reason for score in result.scores if not score.outcome.settled),
-            ledger=Counter(row.decision for row in kept),
-            judge_calls=len(result.calls),
-            dead_letters=refused,
-            asked=asked,
-            abandoned=abandoned,
-        )
+        if result.ledger and invalid:
+            kept = tuple(row for row in result.ledger if not _is_invalid(row, invalid))
+            result = replace(result, ledger=kept)
+        refused = await self._writer.write(result)
+        counts.judged(result.scores, result.ledger, calls=len(result.calls))
+        if refused:
+            counts.refused(refused)
 
     async def _ask(self, question: Question) -> tuple[Collection[PlannedTask], PanelResult | None]:
         """What was asked about and what was said; a partition that was taken away is its new owner's to judge."""
-        asked = () if self._stopping else tuple(one for one in question.planned if not one.record.forgotten)
+        asked = () if self._stopping else tuple([one for one in question.planned if not one.record.forgotten])
         if not asked:
             return asked, None
         tasks = [_for(one.task, question.judges) for one in asked]

@@ -28,7 +28,10 @@ class JudgeWatch:
 
     def note(self, result: PanelResult) -> None:
         """These came from the judges just now."""
-        self._metrics.served(result.served)
+        if not (result.gone or self._gone or self._failing) and all(one.outcome.settled for one in result.scores):
+            for score in result.scores:
+                self._reasons[score.judge_name].append("")
+            return
         back = self._gone & {score.judge_name for score in result.scores if score.outcome.settled}
         for name in back:
             self._gone.remove(name)

@@ -25,11 +25,11 @@ from tracejudge.store import Inserted, Known, StoredFeedback
 from tracejudge_consumer.dead_letter import DeadLetterGuard
 from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.metrics import Metrics
-from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.report import PipelineReport, Tally
 from tracejudge_consumer.stages.checkpoints import Checkpoint
 from tracejudge_consumer.stages.epochs import EpochReader
 from tracejudge_consumer.stages.forgotten import Forgotten, ledger_rows
-from tracejudge_consumer.stages.judge import Answer, Judging, questions
+from tracejudge_consumer.stages.judge import InvalidJudges, Judging, Question, questions
 from tracejudge_consumer.stages.needs import Judges, PipelineStore
 from tracejudge_consumer.stages.parts import with_assembled
 from tracejudge_consumer.stages.plan import Plan, plan, with_shadow
@@ -180,34 +180,38 @@ class BatchProcessor:
             todo = todo.without({todo.to_store[row.index].key for row in inserted.rejected})
         self._checkpoint("traces_stored")
         open_traces = _OpenTraces(traces, turn, finish)
-        invalid = {key: one.invalid for key, one in known.items() if one.invalid}
-        work = [self._write(todo, invalid, open_traces)] if todo.ledger else []
+        invalid: InvalidJudges = {key: one.invalid for key, one in known.items() if one.invalid}
+        counts = Tally()
+        work: list[Coroutine[Any, Any, None]] = []
+        if todo.ledger:
+            keys = list({TraceKey(row.environment, row.app, row.trace_id) for row in todo.ledger})
+            open_traces.wait_for(keys)
+            work.append(self._write(todo, invalid, counts, keys, open_traces))
         for question in questions(todo.tasks, self._judges.instant):
             keys = [one.record.key for one in question.planned]
             open_traces.wait_for(keys)
-            work.append(self._answered(self._judging.answer(question, invalid), keys, open_traces))
+            work.append(self._answer(question, invalid, counts, keys, open_traces))
         open_traces.finish_the_rest()
-        return PipelineReport.total([report, *await _all_of(work)])
+        await _all_of(work)
+        return report + counts.report()
 
-    def _write(
-        self, todo: Plan, invalid: Mapping[TraceKey, Collection[Any]], open_traces: _OpenTraces
-    ) -> Coroutine[Any, Any, PipelineReport]:
+    async def _write(
+        self, todo: Plan, invalid: InvalidJudges, counts: Tally, keys: Iterable[TraceKey], open_traces: _OpenTraces
+    ) -> None:
         """Stores what was decided without a judge."""
-        keys = list({TraceKey(row.environment, row.app, row.trace_id) for row in todo.ledger})
-        open_traces.wait_for(keys)
-        rows = PanelResult(scores=(), ledger=todo.ledger, calls=(), gone=())
+        await self._judging.store(PanelResult(scores=(), ledger=todo.ledger, calls=(), gone=()), invalid, counts)
+        open_traces.done(keys, left=())
 
-        async def written() -> Answer:
-            return Answer(await self._judging.store(rows, invalid))
-
-        return self._answered(written(), keys, open_traces)
-
-    async def _answered(
-        self, answer: Coroutine[Any, Any, Answer], keys: Iterable[TraceKey], open_traces: _OpenTraces
-    ) -> PipelineReport:
-        given = await answer
-        open_traces.done(keys, left=given.left)
-        return given.report
+    async def _answer(
+        self,
+        question: Question,
+        invalid: InvalidJudges,
+        counts: Tally,
+        keys: Iterable[TraceKey],
+        open_traces: _OpenTraces,
+    ) -> None:
+        answer = await self._judging.answer(question, invalid, counts)
+        open_traces.done(keys, left=answer.left)
 
     def _count(self, read: ReadBatch) -> None:
         for kind, number in (
@@ -231,14 +235,15 @@ class _OpenTraces:
 
     def __init__(self, traces: Sequence[IntakeRecord], turn: Turn, finish: Finish) -> None:
         self._traces = {record.key: record for record in traces}
-        self._waits: Counter[TraceKey] = Counter()
+        self._waits = dict.fromkeys(self._traces, 0)
         self._left: set[TraceKey] = set()
         self._turn = turn
         self._finish = finish
 
     def wait_for(self, keys: Iterable[TraceKey]) -> None:
         """One more answer is to come about each of these."""
-        self._waits.update(keys)
+        for key in keys:
+            self._waits[key] += 1
 
     def done(self, keys: Iterable[TraceKey], *, left: Collection[TraceKey]) -> None:
         """One answer about each of these is stored, but for those that were left to somebody else."""
@@ -250,8 +255,8 @@ class _OpenTraces:
 
     def finish_the_rest(self) -> None:
         """Those that wait for nothing are finished."""
-        for key in self._traces:
-            if not self._waits[key]:
+        for key, waits in self._waits.items():
+            if not waits:
                 self._end(key)
 
     def _end(self, key: TraceKey) -> None:
@@ -260,7 +265,7 @@ class _OpenTraces:
         self._turn.leave(key)
 
 
-async def _all_of(work: Sequence[Coroutine[Any, Any, PipelineReport]]) -> list[PipelineReport]:
+async def _all_of(work: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
     """What each gave. The first that fails ends the others: their records come again."""
     if len(work) == 1:
         return [await work[0]]

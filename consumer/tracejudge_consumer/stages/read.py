@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -39,6 +39,11 @@ class IntakeRecord:
     trace: Trace
     records: tuple[TakenRecord, ...]
     found: Place | None = None  # where its content was read; None: in the last of `records`
+    key: TraceKey = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        trace = self.trace
+        object.__setattr__(self, "key", TraceKey(trace.environment, trace.app, trace.trace_id))
 
     @property
     def place(self) -> Place:
@@ -51,11 +56,10 @@ class IntakeRecord:
     @property
     def forgotten(self) -> bool:
         """Every partition it came from was taken away: the trace is its new owner's to judge."""
-        return bool(self.records) and all(record.tracker.forgotten for record in self.records)
-
-    @property
-    def key(self) -> TraceKey:
-        return TraceKey(self.trace.environment, self.trace.app, self.trace.trace_id)
+        for taken in self.records:
+            if not taken.tracker.forgotten:
+                return False
+        return bool(self.records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.judging import PanelResult
@@ -25,13 +25,13 @@ from tracejudge_consumer.stages.store_calls import StoreCalls
 
 _LOG = logging.getLogger(__name__)
 _Row = TypeVar("_Row")
+_NONE: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
     result: PanelResult
-    refused: Counter[str]  # rows the store would not take, by reason
-    stored: asyncio.Future[None]
+    stored: asyncio.Future[Mapping[str, int]]  # rows the store would not take, by reason
 
 
 class ResultWriter:
@@ -69,16 +69,15 @@ class ResultWriter:
         """
         rows = len(result.calls) + len(result.ledger) + len(result.scores)
         if not rows:
-            return {}
-        one = _Waiting(result, Counter(), asyncio.get_running_loop().create_future())
-        self._waiting.append(one)
+            return _NONE
+        stored: asyncio.Future[Mapping[str, int]] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(result, stored))
         self._rows += rows
         if self._rows >= self._most_rows:
             self._full.set()
         if self._task is None:
             self._task = asyncio.create_task(self._work())
-        await one.stored
-        return one.refused
+        return await stored
 
     async def _work(self) -> None:
         try:
@@ -87,7 +86,7 @@ class ResultWriter:
                 batch, self._waiting, self._rows = self._waiting, [], 0
                 self._full.clear()
                 try:
-                    await self._insert(batch)
+                    refused = await self._insert(batch)
                 except BaseException as error:  # cancellation too: nobody may wait for what will not come
                     for one in batch:
                         if not one.stored.done():
@@ -97,7 +96,7 @@ class ResultWriter:
                 else:
                     for one in batch:
                         if not one.stored.done():
-                            one.stored.set_result(None)
+                            one.stored.set_result(refused.get(one, _NONE))
         finally:
             self._task = None
 
@@ -109,19 +108,26 @@ class ResultWriter:
                 await asyncio.wait_for(self._full.wait(), left_s)
         self._began = self._clock.monotonic()
 
-    async def _insert(self, batch: Sequence[_Waiting]) -> None:
+    async def _insert(self, batch: Sequence[_Waiting]) -> dict[_Waiting, Counter[str]]:
+        """Rows the store would not take: of whom, and how many by reason."""
         self._checkpoint("judged")
+        refused: dict[_Waiting, Counter[str]] = defaultdict(Counter)
         calls = [(one, row) for one in batch for row in one.result.calls]
         ledger = [(one, row) for one in batch for row in one.result.ledger]
         scores = [(one, row) for one in batch for row in one.result.scores]
-        await self._rows_of(calls, self._store.calls.insert)
-        await self._rows_of(ledger, self._store.ledger.insert)
-        await self._rows_of(scores, self._store.scores.insert)
+        await self._rows_of(calls, self._store.calls.insert, refused)
+        await self._rows_of(ledger, self._store.ledger.insert, refused)
+        await self._rows_of(scores, self._store.scores.insert, refused)
         self._metrics.scored([row for _, row in scores], [row for _, row in ledger], [row for _, row in calls])
+        self._metrics.served(one.result.served for one in batch)
         self._checkpoint("results_stored")
+        return refused
 
     async def _rows_of(
-        self, rows: Sequence[tuple[_Waiting, _Row]], insert: Callable[[Sequence[_Row]], Inserted]
+        self,
+        rows: Sequence[tuple[_Waiting, _Row]],
+        insert: Callable[[Sequence[_Row]], Inserted],
+        refused: dict[_Waiting, Counter[str]],
     ) -> None:
         if not rows:
             return
@@ -129,4 +135,4 @@ class ResultWriter:
         inserted = await self._calls(lambda: insert(values))
         for row in inserted.rejected:
             _LOG.error("the store refused a row (%s): %s", row.reason, row.detail)
-            rows[row.index][0].refused[f"store_{row.reason}"] += 1
+            refused[rows[row.index][0]][f"store_{row.reason}"] += 1

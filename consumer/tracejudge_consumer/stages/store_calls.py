@@ -62,7 +62,9 @@ class StoreCalls:
     async def __call__(self, call: Callable[[], _T]) -> _T:
         """The result of `call()`, however long that takes. Raises whatever is not ServiceUnavailable."""
         loop = asyncio.get_running_loop()
-        return await self.until_answered(lambda: loop.run_in_executor(self._pool, call))
+        result = await self.until_answered(lambda: loop.run_in_executor(self._pool, call))
+        self._health.store_answered()
+        return result
 
     async def until_answered(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """The result of awaiting `call()`, which must have done nothing yet when it raises ServiceUnavailable."""
@@ -78,7 +80,8 @@ class StoreCalls:
                 self._tell(attempt, delay_s, error)
                 await self._sleep(delay_s)
             else:
-                self._health.store_answered()
+                if attempt:
+                    self._health.store_answered()
                 return result
 
     def _tell(self, attempt: int, delay_s: float, error: ServiceUnavailable) -> None:
