@@ -16,7 +16,8 @@ from tests.support.obedient_judge import (
 )
 from tests.support.panels import NO, YES, llm_spec, make_panel, make_task
 from tracejudge.judging.prompts import PromptError, check_template, fill
-from tracejudge.judging.prompts.fence import clean, fence, new_code, suspicious
+from tracejudge.judging.prompts.fence import clean, fence, new_code
+from tracejudge.judging.prompts.hints import suspicious
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_trace
 from tracejudge.testing.judges import ScriptedJudge

@@ -19,7 +19,8 @@ from tracejudge.judging.judgement import (
 from tracejudge.judging.model import JudgeModel
 from tracejudge.judging.packing import Piece, cut, pack, room_tokens, section_tokens
 from tracejudge.judging.prompts import fill, variables
-from tracejudge.judging.prompts.fence import fence, new_code, suspicious
+from tracejudge.judging.prompts.fence import fence, new_code
+from tracejudge.judging.prompts.hints import suspicious
 from tracejudge.judging.shapes import MOST_STATEMENTS, UNSUPPORTED
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.verdict import Choice, Number, Unreadable, Verdict, parse_choice, parse_number, parse_verdict
