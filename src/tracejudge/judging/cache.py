@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from tracejudge.errors import TraceJudgeError
-from tracejudge.judging.judgement import Judgement
+from tracejudge.judging.judgement import NO_JUDGEMENT, Judgement
 from tracejudge.judging.loops import PerLoop
 
 _LOG: Final = logging.getLogger(__name__)
@@ -26,9 +26,6 @@ MEMORY_ENTRIES: Final = 100_000
 MEMORY_BYTES: Final = 128_000_000
 _UNSTORED_MOST: Final = 10_000
 _ENTRY_BYTES: Final = 600  # of key, tuple and table slot, beside the texts
-
-
-_EMPTY: Final = Judgement()
 
 
 class CacheKey(NamedTuple):
@@ -87,7 +84,7 @@ class Verdict:
         return json.dumps([*fields, self.model_reported, self.fingerprint])
 
     def judgement(self, served: str) -> Judgement:
-        return _EMPTY.but(
+        return NO_JUDGEMENT.but(
             passing=self.passing,
             score=self.score,
             feedback=self.feedback,

@@ -40,12 +40,19 @@ class Judgement(EvaluationResult):
 
     def but(self, **fields: Any) -> Judgement:
         """A shallow copy with these fields, unchecked: `model_copy` at a tenth of its cost, three times a trace."""
-        copy = object.__new__(type(self))
-        object.__setattr__(copy, "__dict__", {**self.__dict__, **fields})
-        object.__setattr__(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__ | fields.keys())
-        object.__setattr__(copy, "__pydantic_extra__", self.__pydantic_extra__)
-        object.__setattr__(copy, "__pydantic_private__", self.__pydantic_private__)
+        copy = _new(type(self))
+        _set(copy, "__dict__", {**self.__dict__, **fields})
+        _set(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__ | fields.keys())
+        _set(copy, "__pydantic_extra__", None)
+        _set(copy, "__pydantic_private__", None)
         return copy
+
+
+_new: Final = object.__new__
+_set: Final = object.__setattr__
+
+NO_JUDGEMENT: Final = Judgement()
+"""To begin with: `NO_JUDGEMENT.but(...)` is a Judgement of our own values, which need no check."""
 
 
 def not_applicable(code: str, detail: str, *, decision: Decision = Decision.NOT_APPLICABLE) -> Judgement:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.judging.budget import Budget
 from tracejudge.judging.cost import TYPICAL_REPLY_TOKENS, call_cost_usd
+from tracejudge.judging.deadlines import Deadlines, within
 from tracejudge.judging.entropy import hex_digits
 from tracejudge.judging.evaluation import CallRecord, current
-from tracejudge.judging.failures import UNREACHABLE, CallError, CallTimeout, Diagnosis, billed_nothing, diagnose
+from tracejudge.judging.failures import UNREACHABLE, Diagnosis, billed_nothing, diagnose
 from tracejudge.judging.limiter import Limiter
 from tracejudge.judging.spec import JudgeSpec
 
@@ -34,6 +34,7 @@ class Meter:
         self._budget = budget
         self._limiter = limiter
         self._clock = clock
+        self._deadlines = Deadlines(spec.timeout_s)
         self._typical_reply = min(spec.most_reply_tokens, TYPICAL_REPLY_TOKENS)
 
     @property
@@ -50,7 +51,6 @@ class Meter:
         make: Callable[[], Awaitable[T]],
         *,
         input_tokens: int,
-        timeout_s: float,
         counted: Callable[[T], Counted] | None,
         stops_at_once: bool = False,
     ) -> T:
@@ -73,7 +73,7 @@ class Meter:
             begun = made = True
             cost = most
             start = self._clock.monotonic()
-            value = await (bounded(make(), timeout_s) if stops_at_once else within(make(), timeout_s))
+            value = await (self._deadlines.keep(make()) if stops_at_once else within(make(), self._spec.timeout_s))
             status = "ok"
             if counted is not None:
                 tally = counted(value)
@@ -120,75 +120,3 @@ class Meter:
 
     def _cost(self, input_tokens: int, output_tokens: int) -> float | None:
         return call_cost_usd(self._spec, input_tokens=input_tokens, output_tokens=output_tokens)
-
-
-_GRACE_S: Final = 0.05
-_abandoned: Final[set[asyncio.Task[Any]]] = set()
-
-
-async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
-    """The awaitable's value, if it comes within `timeout_s`; else CallTimeout, with next to no delay.
-
-    Unlike asyncio.wait_for this does not wait for a judge that ignores its cancellation; whatever it answers later is
-    dropped.
-    """
-    task = asyncio.ensure_future(awaitable)
-    try:
-        await asyncio.wait({task}, timeout=timeout_s)
-    except asyncio.CancelledError:
-        _abandon(task)
-        raise
-    if not task.done():
-        _abandon(task)
-        # Time for last words: what was called on its behalf is still to be recorded.
-        await asyncio.wait({task}, timeout=_GRACE_S)
-        raise _too_late(timeout_s)
-    if task.cancelled():
-        raise CallError("the judge cancelled itself")
-    return task.result()
-
-
-async def bounded(awaitable: Awaitable[T], timeout_s: float) -> T:
-    """The awaitable's value, if it comes within `timeout_s`; else CallTimeout.
-
-    For what ends as soon as it is cancelled: it runs in the caller's own task, at a tenth of the cost of `within`.
-    """
-    task = asyncio.current_task()
-    if task is None:
-        raise RuntimeError("bounded() needs a task")
-    asked_before = task.cancelling() if hasattr(task, "cancelling") else 0
-    fired = False
-
-    def fire() -> None:
-        nonlocal fired
-        fired = True
-        task.cancel()
-
-    timer = asyncio.get_running_loop().call_later(timeout_s, fire)
-    try:
-        return await awaitable
-    except asyncio.CancelledError:
-        # Python 3.10 cannot tell that somebody else asked for a cancellation in the same moment.
-        if not fired or (hasattr(task, "uncancel") and task.uncancel() > asked_before):
-            raise
-        raise _too_late(timeout_s) from None
-    finally:
-        timer.cancel()
-
-
-def _too_late(timeout_s: float) -> CallTimeout:
-    return CallTimeout(f"no answer within {timeout_s:g} s; raise timeout_s if the judge is merely slow")
-
-
-def _abandon(task: asyncio.Future[Any]) -> None:
-    task.cancel()
-    if isinstance(task, asyncio.Task):
-        # The loop holds tasks weakly, and an error nobody looks at would be logged as never retrieved.
-        _abandoned.add(task)
-        task.add_done_callback(_drop)
-
-
-def _drop(task: asyncio.Task[Any]) -> None:
-    _abandoned.discard(task)
-    if not task.cancelled():
-        task.exception()

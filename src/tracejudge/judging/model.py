@@ -39,7 +39,6 @@ class JudgeModel:
         reply = await self._meter.call(
             lambda: self._completer.complete(messages),
             input_tokens=input_tokens,
-            timeout_s=self._spec.timeout_s,
             counted=_counted,
             stops_at_once=getattr(self._completer, "stops_at_once", False),
         )

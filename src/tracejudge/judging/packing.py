@@ -17,21 +17,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tracejudge.judging.cost import CHARS_PER_TOKEN
 
 MARKER_TOKENS: Final = 24
 """Of the two lines around one text, with name and code."""
 
+_MOST_BYTES: Final = 4  # of one character in UTF-8
 _MARGIN_TOKENS: Final = 32  # roles and separators of the request itself
 _ENDS: Final = tuple(re.compile(pattern) for pattern in (r"\n\s*\n", r"\n", r"[.!?。！？]['\")\]]*\s|[。！？]", r"\s"))
 _SEARCHED: Final = 10  # a cut is looked for in the last tenth of a part
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A passage or a part of one. `part` is 0 where it is whole, else counts from 1."""
 
     number: int
@@ -40,7 +39,7 @@ class Piece:
 
     @property
     def name(self) -> str:
-        return f"PASSAGE {self.number}" + (f" PART {self.part}" if self.part else "")
+        return f"PASSAGE {self.number} PART {self.part}" if self.part else f"PASSAGE {self.number}"
 
 
 def text_tokens(text: str) -> int:
@@ -52,6 +51,11 @@ def text_tokens(text: str) -> int:
 def section_tokens(text: str) -> int:
     """Tokens of a text between its markers."""
     return text_tokens(text) + MARKER_TOKENS
+
+
+def most_section_tokens(*, chars: int, texts: int) -> int:
+    """What `section_tokens` of `texts` texts of `chars` characters together come to at most, whatever they say."""
+    return int(_MOST_BYTES * chars / CHARS_PER_TOKEN) + (MARKER_TOKENS + 1) * texts
 
 
 def room_tokens(*, window: int, reply: int, prompt: Sequence[str]) -> int:

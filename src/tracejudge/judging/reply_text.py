@@ -24,8 +24,13 @@ _CLOSE_THINKING: Final = re.compile(r"</(?:think|thinking|reasoning|reflection)>
 _CODE_FENCE: Final = re.compile(r"\A```[a-zA-Z]*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 
 
+_NOTHING: Final = Unreadable(InvalidReason.EMPTY_REPLY, "the reply holds no text")
+
+
 def visible(text: str) -> str | Unreadable:
     """The reply without reasoning and without one surrounding code fence; never empty."""
+    if "<" not in text and "`" not in text:  # neither of them begins here
+        return text.strip() or _NOTHING
     kept, at = [], 0
     while opened := _OPEN_THINKING.search(text, at):
         closed = re.compile(f"</{opened[1]}>", re.IGNORECASE).search(text, opened.end())
@@ -41,7 +46,7 @@ def visible(text: str) -> str | Unreadable:
     if fenced := _CODE_FENCE.match(reply):
         reply = fenced[1].strip()
     if not reply:
-        return Unreadable(InvalidReason.EMPTY_REPLY, "the reply holds no text")
+        return _NOTHING
     return reply
 
 

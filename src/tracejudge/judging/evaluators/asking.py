@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
 from tracejudge.judging.client import Completion, Message
 from tracejudge.judging.evaluators.base import Facts, FactsEvaluator, Turn
 from tracejudge.judging.guard import Failure
 from tracejudge.judging.judgement import (
     FEEDBACK_CHARS,
+    NO_JUDGEMENT,
     RAW_REPLY_CHARS,
     Judgement,
     failed_call,
     invalid,
 )
 from tracejudge.judging.model import JudgeModel
-from tracejudge.judging.packing import Piece, cut, pack, room_tokens, section_tokens
-from tracejudge.judging.prompts import fill, variables
-from tracejudge.judging.prompts.fence import fence, new_code
+from tracejudge.judging.packing import Piece, cut, most_section_tokens, pack, room_tokens, section_tokens
+from tracejudge.judging.prompts import fill_parts, parts, variables
+from tracejudge.judging.prompts.fence import between, fence, is_clean, new_code
 from tracejudge.judging.prompts.hints import suspicious
-from tracejudge.judging.shapes import MOST_STATEMENTS, UNSUPPORTED
+from tracejudge.judging.shapes import MOST_STATEMENTS, UNSUPPORTED, Shape
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.verdict import Choice, Number, Unreadable, Verdict, parse_choice, parse_number, parse_verdict
 from tracejudge.scores import InvalidReason
@@ -29,15 +30,16 @@ from tracejudge.scores import InvalidReason
 Sections = Mapping[str, Sequence[tuple[str, str]]]
 """Variable of the prompt to the (name, text) of what stands in its place, each between markers of its own."""
 
+Reading = Verdict | Number | Choice
+
 LEAST_PART_TOKENS: Final = 64
 """Where less than this is left for passages or a part of the response, the window is too small to judge by."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """One reply and how it reads."""
 
-    reading: Verdict | Number | Choice
+    reading: Reading
     reply: Completion
 
 
@@ -52,32 +54,35 @@ class ModelEvaluator(FactsEvaluator):
         self._model = model
         self._spec = spec
         self._kind = kind
-        self._shape = kind.shape
-        self._system = spec.system_text()
-        self._prompt = spec.prompt_text()
-        self._variables = variables(self._prompt, kind.aliases)
+        self._word = "Not supported" if kind.shape is UNSUPPORTED else "Broken"
+        self._read = _reader(kind.shape)
+        system, prompt = spec.system_text(), spec.prompt_text()
+        self._system = system.split("{code}")
+        self._prompt = parts(prompt, kind.aliases)
+        self._variables = variables(prompt, kind.aliases)
+        self._plain = self.plain()
+        self._blank = {**dict.fromkeys(kind.variables, ""), **self._plain}
         self._room = room_tokens(
-            window=spec.context_window_tokens, reply=spec.most_reply_tokens, prompt=[self._system, self._prompt]
+            window=spec.context_window_tokens, reply=spec.most_reply_tokens, prompt=[system, prompt]
         )
+        self._room_beside_plain = self._room - sum(map(section_tokens, self._plain.values()))
 
     # ------------------------------------------------------------------ one call
 
-    def request(self, sections: Sections, plain: Mapping[str, str] | None = None) -> list[Message]:
-        """Our rules, then the prompt with each judged text between markers; `plain` are texts of the judge's owner."""
-        code = new_code(text for texts in sections.values() for _, text in texts)
-        values = {
-            variable: "\n\n".join(fence(name, text, code) for name, text in texts)
-            for variable, texts in sections.items()
-        }
-        missing = dict.fromkeys(self._kind.variables, "")
-        return [
-            Message("system", self._system.replace("{code}", code)),
-            Message("user", fill(self._prompt, {**missing, **values, **(plain or {})}, self._kind.aliases)),
-        ]
+    def request(self, sections: Sections) -> list[Message]:
+        """Our rules, then the prompt with each judged text between markers and the texts of the judge's owner."""
+        # Looked at once, all together: what each text would have to be searched for takes longer to begin than to do.
+        whole = "\n".join([text for texts in sections.values() for _, text in texts])
+        code = new_code((whole,))
+        put = between if is_clean(whole) else fence
+        values = dict(self._blank)
+        for variable, texts in sections.items():
+            values[variable] = "\n\n".join([put(name, text, code) for name, text in texts])
+        return [Message("system", code.join(self._system)), Message("user", fill_parts(self._prompt, values))]
 
-    async def ask(self, sections: Sections, plain: Mapping[str, str] | None = None) -> Asked | Judgement:
+    async def ask(self, sections: Sections) -> Asked | Judgement:
         """The reading of one reply, or the judgement that there is none."""
-        reply = await self._model.ask(self.request(sections, plain))
+        reply = await self._model.ask(self.request(sections))
         if isinstance(reply, Failure):
             return failed_call(reply)
         if reply.refusal:
@@ -90,14 +95,6 @@ class ModelEvaluator(FactsEvaluator):
             cut_off = " (cut at max_tokens)" if reply.finish_reason == "length" else ""
             return _with(invalid(reading.reason, f"{reading.detail}{cut_off}", raw_reply=reply.text), reply)
         return Asked(reading, reply)
-
-    def _read(self, text: str) -> Verdict | Number | Choice | Unreadable:
-        if "score" in self._shape.fields:
-            return parse_number(text, low=1.0, high=5.0)
-        if "better" in self._shape.fields:
-            return parse_choice(text)
-        against = next((name for name in ("unsupported", "broken") if name in self._shape.fields), "unsupported")
-        return parse_verdict(text, against=against)
 
     # ------------------------------------------------------------------ parts
 
@@ -125,7 +122,7 @@ class ModelEvaluator(FactsEvaluator):
         carries = self._kind.passage_parts == "carry"
         open_text, last = response, None
         for pieces in plan.calls:
-            found = await self.ask(plan.sections(open_text, pieces), self.plain())
+            found = await self.ask(plan.sections(open_text, pieces))
             if isinstance(found, Judgement):
                 return found
             asked.append(found)
@@ -143,18 +140,25 @@ class ModelEvaluator(FactsEvaluator):
 
     def plan(self, facts: Facts) -> Plan | Judgement:
         """Which calls judge these facts, or invalid / bad_request where they need more than the spec allows."""
+        if not facts.history and _surely_fits(facts, self._room_beside_plain):
+            # Nearly always: whatever the texts say, they fit, and nobody need count their tokens.
+            passages = facts.passages if "context" in self._variables else ()
+            response = facts.response if "response" in self._variables else ""
+            return Plan(facts, (), [response], [_whole(passages)])
+        return self._plan_of_parts(facts)
+
+    def _plan_of_parts(self, facts: Facts) -> Plan | Judgement:
         kind, named = self._kind, self._variables
         history = recent(facts.history, self._room // 4) if "query" in named else ()
         fixed = [*(turn.text for turn in history), facts.query] if "query" in named else []
         if "reference" in named and facts.reference:
             fixed.append(facts.reference)
-        room = self._room - sum(map(section_tokens, fixed)) - sum(map(section_tokens, self.plain().values()))
+        room = self._room_beside_plain - sum(map(section_tokens, fixed))
         passages = facts.passages if "context" in named else ()
         response = facts.response if "response" in named else ""
         whole = section_tokens(response) + sum(map(section_tokens, passages))
         if whole <= room:
-            pieces = [Piece(number, 0, text) for number, text in enumerate(passages, start=1)]
-            return Plan(facts, history, [response], [pieces])
+            return Plan(facts, history, [response], [_whole(passages)])
         for_response = room if not passages else room // 2
         responses = [response]
         if section_tokens(response) > for_response:
@@ -193,23 +197,23 @@ class ModelEvaluator(FactsEvaluator):
 
     def verdict(self, found: Verdict, asked: Sequence[Asked], facts: Facts) -> Judgement:
         """A yes or no as a judgement."""
-        word = "Not supported" if self._shape is UNSUPPORTED else "Broken"
-        feedback = "\n".join(f"{word}: {statement}" for statement in found.statements) or found.explanation
-        result = Judgement(passing=found.yes, score=1.0 if found.yes else 0.0, feedback=feedback[:FEEDBACK_CHARS])
+        feedback = "\n".join([f"{self._word}: {text}" for text in found.statements]) or found.explanation
+        result = NO_JUDGEMENT.but(
+            passing=found.yes, score=1.0 if found.yes else 0.0, feedback=feedback[:FEEDBACK_CHARS]
+        )
         return self.finished(result, asked, facts)
 
     def finished(self, result: Judgement, asked: Sequence[Asked], facts: Facts) -> Judgement:
         """`result` with its flags, and with what the endpoint reported."""
-        flags = list(result.flags)
+        flags = result.flags
         if len(asked) > self._kind.calls:
-            flags.append("in_parts")
+            flags += ("in_parts",)
         if suspicious(judged_texts(facts)):
-            flags.append("suspected_injection")
-        return _with_all(result, asked, tuple(flags))
+            flags += ("suspected_injection",)
+        return _with_all(result, asked, flags)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """The calls for one answer: each part of the response with each pack of passages."""
 
     facts: Facts
@@ -230,6 +234,8 @@ class Plan:
 
 def question_sections(query: str, history: Sequence[Turn]) -> list[tuple[str, str]]:
     """The question, after the conversation it belongs to."""
+    if not history:
+        return [("QUESTION", query)]
     turns = [
         (f"CONVERSATION {number} {_ROLES.get(turn.role, 'OTHER')}", turn.text)
         for number, turn in enumerate(history, start=1)
@@ -258,8 +264,27 @@ def judged_texts(facts: Facts) -> list[str]:
         facts.response,
         facts.second_response,
         *facts.passages,
-        *(turn.text for turn in facts.history),
+        *[turn.text for turn in facts.history],
     ]
+
+
+def _whole(passages: Sequence[str]) -> list[Piece]:
+    return [Piece(number, 0, text) for number, text in enumerate(passages, start=1)]
+
+
+def _surely_fits(facts: Facts, room: int) -> bool:
+    """True where all texts but the history come to no more than `room` tokens, however many bytes a character has."""
+    chars = len(facts.query) + len(facts.response) + len(facts.reference) + sum(map(len, facts.passages))
+    return most_section_tokens(chars=chars, texts=3 + len(facts.passages)) <= room
+
+
+def _reader(shape: Shape) -> Callable[[str], Reading | Unreadable]:
+    if "score" in shape.fields:
+        return partial(parse_number, low=1.0, high=5.0)
+    if "better" in shape.fields:
+        return parse_choice
+    against = next((name for name in ("unsupported", "broken") if name in shape.fields), "unsupported")
+    return partial(parse_verdict, against=against)
 
 
 def _with(result: Judgement, reply: Completion) -> Judgement:

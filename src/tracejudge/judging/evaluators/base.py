@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator
@@ -32,16 +31,14 @@ def text_passages(contexts: Sequence[str] | None) -> list[str]:
     return [text for text in contexts or () if text and not text.isspace()]
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One earlier turn of the conversation."""
 
     role: str
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(NamedTuple):
     """Everything that is known of one answer. None and empty mean that it is not known."""
 
     query: str = ""
@@ -129,10 +126,10 @@ def _facts_of_trace(trace: Trace, query: str | None, response: str | None, given
     return Facts(
         query=query or "",
         response=response or "",
-        passages=tuple(text_passages([node.text or "" for node in nodes])),
+        passages=tuple([text for node in nodes if (text := node.text) and not text.isspace()]),
         node_ids=tuple([node.node_id or "" for node in nodes]),
         reference=_text(given.get("reference", trace.reference)),
-        history=tuple(map(_turn, trace.history)),
+        history=tuple(map(_turn, trace.history)) if trace.history else (),
         expected_ids=tuple(trace.expected_ids) if trace.expected_ids is not None else None,
         latency_ms=trace.latency_ms,
     )

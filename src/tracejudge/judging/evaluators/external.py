@@ -9,13 +9,14 @@ from typing import Any
 from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
 
+from tracejudge.judging.deadlines import within
 from tracejudge.judging.evaluators.base import FixedPrompts
 from tracejudge.judging.evaluators.stock_reply import read_stock, reads
 from tracejudge.judging.failures import CallTimeout
 from tracejudge.judging.guard import Failure, Guard
 from tracejudge.judging.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement, failed_call, invalid
 from tracejudge.judging.llama import last_reply
-from tracejudge.judging.meter import Meter, within
+from tracejudge.judging.meter import Meter
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.verdict import Unreadable, Verdict
 from tracejudge.scores import InvalidReason
@@ -83,7 +84,7 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
 
         async def once() -> Any:
             if self._counts_attempts:
-                return await self._meter.call(evaluate, input_tokens=0, timeout_s=self._spec.timeout_s, counted=None)
+                return await self._meter.call(evaluate, input_tokens=0, counted=None)
             while True:
                 await self._meter.wait_until_ready()
                 try:

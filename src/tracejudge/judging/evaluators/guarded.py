@@ -47,6 +47,8 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         self._timed_by_calls = spec.asks_model
         self._spec = spec
         self._clock = clock
+        # Looked up once: LlamaIndex's evaluators are abstract classes, which are slow to be asked about.
+        self._facts_inner = inner if isinstance(inner, FactsEvaluator) else None
         self._reads_texts = type(inner).aevaluate_response is BaseEvaluator.aevaluate_response
 
     async def aevaluate(
@@ -60,8 +62,8 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         lacking = self._lacking(facts)
         if lacking is not None:
             return lacking
-        if isinstance(self._inner, FactsEvaluator):
-            return await self._judge(self._inner.judge(facts), trace=None)
+        if self._facts_inner is not None:
+            return await self._judge(self._facts_inner.judge(facts), trace=None)
         evaluation = self._inner.aevaluate(query=query, response=response, contexts=contexts, **kwargs)
         return await self._judge(evaluation, trace=None)
 
@@ -77,19 +79,20 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             return lacking.but(trace_id=trace.trace_id) if trace is not None else lacking
         given = response if isinstance(response, TraceResponse) else None
         background = given is not None and given.background
+        if self._cache is None or given is None or given.fresh or not _is_the_trace_s_own(given.trace, query, kwargs):
+            evaluation = self._evaluation(query, response, facts, kwargs)
+            return await self._judge(evaluation, trace=trace, background=background)
 
         def judge() -> Awaitable[Judgement]:
             return self._judge(self._evaluation(query, response, facts, kwargs), trace=trace, background=background)
 
-        if self._cache is None or given is None or given.fresh or not _is_the_trace_s_own(given.trace, query, kwargs):
-            return await judge()
-        digest = given.digest if isinstance(self._inner, FactsEvaluator) else given.whole_digest
+        digest = given.digest if self._facts_inner is not None else given.whole_digest
         result = await self._cache.judged(CacheKey(digest, self._judge_id), judge, background=background)
         return result.but(trace_id=given.trace.trace_id) if result.served else result
 
     def _evaluation(self, query: str | None, response: Response | None, facts: Facts, more: dict[str, Any]) -> Any:
-        if isinstance(self._inner, FactsEvaluator):
-            return self._inner.judge(facts)
+        if self._facts_inner is not None:
+            return self._facts_inner.judge(facts)
         if self._reads_texts:
             # What BaseEvaluator.aevaluate_response does, without building a node for each text.
             text = response.response if response is not None else None
@@ -117,7 +120,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             result = invalid(InvalidReason.JUDGE_ERROR, f"returned a {type(result).__name__}")
         calls = running.calls
         if calls or self._timed_by_calls:
-            latency_ms = sum(call.latency_ms for call in calls)
+            latency_ms = sum([call.latency_ms for call in calls])
         else:
             latency_ms = 1000.0 * (self._clock.monotonic() - start)
         return result.but(

@@ -8,8 +8,8 @@ statement under test, which here is the response, and `{context_str}` the passag
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from functools import cache, lru_cache
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from typing import Final
 
@@ -47,13 +47,18 @@ def check_template(
 
 def fill(template: str, values: Mapping[str, str], aliases: Mapping[str, str] = _NO_ALIASES) -> str:
     """`template` with its variables replaced in one pass, so that braces inside a value mean nothing."""
-    parts = list(_parts(template))
-    for place in range(1, len(parts), 2):
-        parts[place] = values[aliases.get(parts[place], parts[place])]
-    return "".join(parts)
+    return fill_parts(parts(template, aliases), values)
 
 
-@lru_cache(maxsize=256)
-def _parts(template: str) -> tuple[str, ...]:
-    """Text and variable names in turn."""
-    return tuple(_VARIABLE.split(template))
+def parts(template: str, aliases: Mapping[str, str] = _NO_ALIASES) -> tuple[str, ...]:
+    """Texts of `template` and its variables, by our names for them, in turn."""
+    split = _VARIABLE.split(template)
+    split[1::2] = [aliases.get(name, name) for name in split[1::2]]
+    return tuple(split)
+
+
+def fill_parts(split: Sequence[str], values: Mapping[str, str]) -> str:
+    """`fill` for a template that was taken apart by `parts`."""
+    filled = list(split)
+    filled[1::2] = [values[name] for name in split[1::2]]
+    return "".join(filled)

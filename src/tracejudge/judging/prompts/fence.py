@@ -30,7 +30,25 @@ def new_code(texts: Iterable[str], *, draw: Callable[[], str] = lambda: hex_digi
 
 def fence(name: str, text: str, code: str) -> str:
     """`text` between the markers of section `name`."""
-    return f"<<<{name} {code}>>>\n{clean(text)}\n<<<END {name} {code}>>>"
+    return between(name, clean(text), code)
+
+
+def between(name: str, text: str, code: str) -> str:
+    """`fence` for a text that is clean as it is."""
+    return f"<<<{name} {code}>>>\n{text}\n<<<END {name} {code}>>>"
+
+
+def is_clean(text: str) -> bool:
+    """True where it takes no closer look to see that `clean` would change nothing in `text`, or in any part of it."""
+    if "<" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\uff1c" not in text and "\ufe64" not in text
 
 
 def clean(text: str) -> str:
