@@ -17,7 +17,7 @@ from tests.support.attacks import OURS, STOCK, Attempt, attacks, attempts, rate
 from tests.support.obedient_judge import SPLITS
 from tracejudge.datasets import Line
 from tracejudge.datasets.demo import demo_lines
-from tracejudge.judging.prompts.fence import suspicious
+from tracejudge.judging.prompts.hints import suspicious
 
 
 def success(run: Run) -> Iterator[Figure]:
