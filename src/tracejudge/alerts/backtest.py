@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from tracejudge.alerts.actions import Action
+from tracejudge.alerts.budget import parts_of
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.rule import Rule
@@ -90,10 +91,10 @@ def _place(
 ) -> PlaceFound:
     environment, app = place
     fired = [e for e in events if e.kind == "firing" and (e.series.environment, e.series.app) == place]
-    watching = [rule for rule in rules if rule.environment == environment and rule.app in (None, app)]
+    parts = parts_of(rules, environment=environment, app=app)
     days = (span[1] - span[0]) / timedelta(days=1)
     # The parts of the budget sum to one; rules that promise differently have each their part of their own promise.
-    per_day = sum(24.0 / rule.hours_between_false_alarms for rule in watching) / max(1, len(watching))
+    per_day = sum(24.0 * parts[rule.name] / rule.hours_between_false_alarms for rule in rules if rule.name in parts)
     return PlaceFound(
         environment=environment,
         app=app,
