@@ -83,7 +83,9 @@ class Deliveries:
         now = self._clock.now()
         items = []
         for event in events:
-            stale = now - event.at > STALE_AFTER and not (event.kind == "firing" and event.event_id in still_open)
+            alert = event.evidence.get("fired_event_id", event.event_id)
+            lasts = event.kind in ("firing", "escalated") and alert in still_open
+            stale = now - event.at > STALE_AFTER and not lasts
             silence = next((action for action in silences if action.silences(event)), None)
             for name, policy in self._policies.items():
                 if not policy.wants(event):

@@ -258,3 +258,16 @@ def test_killed_between_any_two_steps_at_most_the_message_in_transit_is_repeated
             ), f"{where}: the same message is repeated, once, and never parts of it in another"
         kinds = [event.kind for event in lived[0].events]
         assert kinds.count("channel_up") <= kinds.count("channel_down") <= 1 + (steps[last] == "delivered"), where
+
+
+def test_where_each_channel_stands_is_counted_by_the_store(world: World) -> None:
+    chat, dead = RecordingGroupNotifier("chat"), RecordingNotifier("dead")
+    dead.failing = True
+    deliveries = world.deliveries(chat, dead)
+    world.publish(deliveries, world.events("a", "b"))
+    deliveries.deliver(still_leading=always)
+    one, two = world.store.outbox.standing()
+    assert (one.notifier, one.pending, one.sent, one.last_error) == ("chat", 0, 2, "")
+    assert one.last_sent_at is not None
+    assert (two.notifier, two.pending, two.sent, two.last_sent_at) == ("dead", 2, 0, None)
+    assert "told to fail" in two.last_error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from email import message_from_string
 from email.message import Message
 from typing import Any
@@ -16,10 +18,13 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 from pydantic import ValidationError
 
 from tests.unit.test_alerts_notifiers import EVENT, Receiver
-from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, NotifierSettings, build_notifiers
+from tracejudge.alerts import AlertEvent, GroupNotifier, NotDelivered, Notifier, NotifierSettings, build_notifiers
+from tracejudge.alerts.channels import ChannelState, parse_rate
 from tracejudge.alerts.incident import incident_key
 from tracejudge.alerts.notifiers.email import EmailNotifier
 from tracejudge.alerts.notifiers.formats import alertmanager_body, pagerduty_body, slack_body
+from tracejudge.alerts.notifiers.webhook import sign
+from tracejudge.alerts.notify import message_of
 from tracejudge.errors import SettingsError
 
 RESOLVED = replace(EVENT, event_id="77", kind="resolved", evidence={"fired_event_id": EVENT.event_id})
@@ -203,6 +208,11 @@ def test_mail_goes_to_the_address_that_was_checked_and_to_no_second_answer(mailb
         ({"type": "email", "host": "mail.example"}, "sender"),
         ({"type": "slack", "secret_env": "X", "host": "mail.example"}, "has no host; remove"),
         ({"type": "terminal", "severities": []}, "severities: is empty"),
+        ({"type": "terminal", "group": True}, "group: a channel of type terminal is told each event by itself"),
+        ({"type": "apprise"}, "secret_env: a channel of type apprise needs one"),
+        ({"type": "terminal", "max_messages": "many"}, "write it as '30 per 1h', or 'unlimited'"),
+        ({"type": "terminal", "down_after": "soon"}, "is not a duration"),
+        ({"type": "terminal", "match": {"colour": "red"}}, "match"),
     ],
 )
 def test_what_a_channel_needs_or_cannot_use_is_a_fault(fields: dict[str, Any], words: str) -> None:
@@ -220,3 +230,113 @@ def test_bodies_are_json_and_hold_no_text_of_a_trace() -> None:
     for event in (EVENT, RESOLVED, NO_DATA, DATA_BACK):
         for body in (slack_body(event), pagerduty_body(event, routing_key="k"), alertmanager_body(event)):
             json.dumps(body, allow_nan=False)
+
+
+MESSAGE = message_of((EVENT, replace(RESOLVED, summary="<!here> it\n" + "long " * 100), NO_DATA), channel="c")
+
+
+def test_several_events_are_one_text_that_lists_each_on_a_line_of_bounded_length(receiver: Receiver) -> None:
+    slack = channel({"HOOK": receiver.url}, type="slack", secret_env="HOOK", allow_private=True)
+    assert isinstance(slack, GroupNotifier)
+    slack.notify_all(MESSAGE)
+    (body,) = sent(receiver)
+    head, *lines = body["text"].split("\n")
+    assert head == "*3 alerts of shop: 1 firing, 1 resolved, 1 no data*"
+    assert [event.event_id in line for event, line in zip(MESSAGE.events, lines, strict=True)] == [True] * 3
+    assert max(map(len, lines)) < 400
+    assert "<" not in body["text"]
+    slack.notify_all(replace(MESSAGE, held=True))
+    assert "limit of messages was reached" in sent(receiver)[1]["text"]
+
+
+def test_a_webhook_takes_several_events_each_in_its_own_form_and_signed(receiver: Receiver) -> None:
+    hook = channel({"KEY": "k"}, type="webhook", url=receiver.url, secret_env="KEY", allow_private=True)
+    assert isinstance(hook, GroupNotifier)
+    hook.notify_all(MESSAGE)
+    ((_, headers, raw),) = receiver.requests
+    (body,) = sent(receiver)
+    assert body["message_id"] == MESSAGE.message_id == headers["X-Tracejudge-Event-Id"]
+    assert [one["event_id"] for one in body["events"]] == [event.event_id for event in MESSAGE.events]
+    timestamp = headers["X-Tracejudge-Timestamp"]
+    assert headers["X-Tracejudge-Signature"] == sign(raw, secret=b"k", timestamp=timestamp)
+
+
+def test_alertmanager_is_told_until_when_an_alert_lasts_and_follows_it_under_other_labels(receiver: Receiver) -> None:
+    manager = channel(type="alertmanager", url=receiver.url, allow_private=True)
+    assert isinstance(manager, GroupNotifier)
+    ticket = replace(EVENT, severity="ticket")
+    escalated = replace(EVENT, event_id="up", kind="escalated", evidence={"fired_event_id": EVENT.event_id})
+    manager.notify_all(message_of((ticket, escalated, replace(RESOLVED, severity="page")), channel="c"))
+    (alerts,) = sent(receiver)
+    assert [alert["labels"]["severity"] for alert in alerts] == ["ticket", "ticket", "page", "page"]
+    ends = [alert["endsAt"] > "2026-12" for alert in alerts]
+    assert ends == [True, False, True, False], "opened, closed as a ticket, opened as a page, closed"
+    assert len({json.dumps(alert["labels"], sort_keys=True) for alert in alerts}) == 2
+
+
+def test_a_mail_lists_all_events_of_a_message_and_is_in_their_threads(mailbox: tuple[Mailbox, int]) -> None:
+    box, port = mailbox
+    mail = channel(**MAIL, port=port, allow_private=True)
+    assert isinstance(mail, GroupNotifier)
+    mail.notify_all(MESSAGE)
+    ((_, text),) = box.messages
+    message = message_from_string(text)
+    assert message["Subject"] == "[tracejudge] page: 3 alerts of shop: 1 firing, 1 resolved, 1 no data"
+    assert message["References"].split() == list(dict.fromkeys(message["References"].split()))
+    assert len(message["References"].split()) == 2, "an alert and its end are one incident"
+    assert message["Message-ID"] == f"<{MESSAGE.message_id}@tracejudge>"
+    for event in MESSAGE.events:
+        assert f'"event_id": "{event.event_id}"' in text
+
+
+def test_apprise_tells_all_its_services_and_names_none_of_their_urls(
+    receiver: Receiver, mailbox: tuple[Mailbox, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    host = receiver.url.removeprefix("http://").partition("/")[0]
+    box, port = mailbox
+    urls = f"json://user:S3CRET@{host}/hook mailto://127.0.0.1:{port}?from=a@example.org&to=b@example.org&mode=insecure"
+    told = channel({"URLS": urls}, type="apprise", secret_env="URLS", allow_private=True)
+    assert isinstance(told, GroupNotifier)
+    told.notify(EVENT)
+    told.notify_all(MESSAGE)
+    first, second = sent(receiver)
+    assert first["title"] == "[tracejudge] page firing"
+    assert EVENT.event_id in first["message"]
+    assert second["title"] == "[tracejudge] 3 alerts of shop: 1 firing, 1 resolved, 1 no data"
+    assert all(event.event_id in second["message"] for event in MESSAGE.events)
+    assert len(box.messages) == 2
+    receiver.status = 500
+    with pytest.raises(NotDelivered, match=r"apprise: service 1 \(JSON\) did not take it") as caught:
+        told.notify(EVENT)
+    assert "S3CRET" not in str(caught.value) + caplog.text
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["json://S3CRET@127.0.0.1/x", "ntfy://10.0.0.1/topic", "mailto://127.0.0.1?from=a@b.org&to=a@b.org&mode=insecure"],
+)
+def test_apprise_leaves_private_addresses_alone_unless_allowed(url: str) -> None:
+    with pytest.raises(NotDelivered, match="no public address; set allow_private = true") as caught:
+        channel({"URLS": url}, type="apprise", secret_env="URLS").notify(EVENT)
+    assert "S3CRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("urls", ["ntfy://topic nosuchservice://S3CRET", "not-a-url-S3CRET"])
+def test_a_url_that_apprise_does_not_know_is_told_by_its_number(urls: str) -> None:
+    with pytest.raises(SettingsError, match="secret_env: URL") as caught:
+        channel({"URLS": urls}, type="apprise", secret_env="URLS")
+    assert "S3CRET" not in str(caught.value)
+
+
+def test_a_bucket_keeps_its_last_tokens_for_pages_and_fills_evenly() -> None:
+    rate, state, at = parse_rate("10 per 1h"), ChannelState(name="c"), EVENT.at
+    assert [state.take(rate, page=False, now=at) for _ in range(9)] == [True] * 8 + [False]
+    assert state.held
+    assert [state.take(rate, page=True, now=at) for _ in range(3)] == [True, True, False]
+    assert not state.take(rate, page=True, now=at - timedelta(hours=9)), "a clock that was set back fills nothing"
+    assert state.take(rate, page=True, now=at - timedelta(hours=9) + timedelta(minutes=6))
+    found = ChannelState.from_snapshot(state.to_snapshot().state)
+    assert found == state
+    state.take(rate, page=False, now=at + timedelta(days=1))
+    assert state.tokens == 9.0

@@ -81,6 +81,20 @@ def dismiss(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
 
 
 @click.command(
+    name="acknowledge",
+    epilog="""\b
+Example:
+  tracejudge alerts acknowledge event_id=9f2c41... --note "looking into it"
+The alert stays open; it is not told again (`remind_after` of its rule), unless it grows into a page.""",
+)
+@_matchers
+@_said
+def acknowledge(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
+    """Say that somebody looks after open alerts."""
+    _close("acknowledge", matchers, **said)
+
+
+@click.command(
     name="silence",
     epilog="""\b
 Example:

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge_consumer.commands.alert_channels import channels
 from tracejudge_consumer.commands.alert_trials import NO_SERIES, explain, try_history, try_rules
-from tracejudge_consumer.commands.alert_verbs import accept, actions, dismiss, mark, silence
+from tracejudge_consumer.commands.alert_verbs import accept, acknowledge, actions, dismiss, mark, silence
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, interval, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -73,7 +74,7 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
         out.print(f"no events since {instant(since)} UTC")
 
 
-for _verb in (accept, dismiss, silence, mark, actions, try_rules, try_history, explain):
+for _verb in (accept, dismiss, acknowledge, channels, silence, mark, actions, try_rules, try_history, explain):
     command.add_command(_verb)
 
 

@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 
-Verb = Literal["accept", "dismiss", "silence", "mark", "adopt"]
-VERBS: Final[tuple[Verb, ...]] = ("accept", "dismiss", "silence", "mark")
+Verb = Literal["accept", "dismiss", "acknowledge", "silence", "mark", "adopt"]
+VERBS: Final[tuple[Verb, ...]] = ("accept", "dismiss", "acknowledge", "silence", "mark")
 """What people may say about alerts; "adopt" is about a judge."""
 FIELDS: Final = ("rule", "environment", "app", "judge_name", "judge_id", "event_id")
 """What a matcher may name, beside the fields a rule groups by."""
@@ -21,7 +21,8 @@ class Action:
     """One thing that a person did.
 
     `matchers` say which series are meant: field -> value, all of them must hold; none means every series. `accept` and
-    `dismiss` close the open alerts of these series at `at`. `silence` keeps their events from the channels that happen
+    `dismiss` close the open alerts of these series at `at`. `acknowledge` stops
+    their reminders. `silence` keeps their events from the channels that happen
     in [start, end). `mark` says that something was really wrong in [start, end): it changes nothing, and back-tests
     measure against it. `adopt` made a JudgeId live: its matchers name judge_name, judge_id and the run_id of the
     replay from whose scores its baselines are seeded.

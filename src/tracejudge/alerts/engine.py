@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from tracejudge.alerts import explain, snapshots
+from tracejudge.alerts import explain, growth, snapshots
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.judge_drift import JudgeDrift
-from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule, Rule
+from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule, Rule, effective_severity
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.standing import DriftPolicy
 from tracejudge.alerts.state import Series, Turn
@@ -91,7 +91,7 @@ class Engine:
         return self.judges.fold(one, open_alerts=sorted(opened))
 
     def tick(self, now: datetime) -> list[AlertEvent]:
-        """What only the passing of time decides: no data. Call it when all rows up to about `now` are folded."""
+        """What only time decides: no data, and reminders. Call it when all rows up to about `now` are folded."""
         self._now = now
         events: list[AlertEvent] = []
         for family, series in sorted(self._latest().items(), key=lambda item: item[0]):
@@ -103,27 +103,36 @@ class Engine:
             # The instant of the deadline, not of the tick: another process that notices it later says the same.
             events.append(explain.silence(series, at=last + limit, limit=limit))
             self._changed[series.key] = None
+        for key in sorted(self._series, key=_order):
+            series = self._series[key]
+            deadline = growth.reminder_due(series, now)
+            if deadline is not None:
+                events.append(self.judges.beside(growth.reminder(series, at=deadline)))
+                self._changed[key] = None
         self._retire(now)
         return events
 
     def apply(self, action: Action) -> list[AlertEvent]:
-        """Closes the open alerts that an accept or a dismissal is about; other actions change nothing here.
+        """Closes the open alerts that an accept or a dismissal is about, and stops the reminders of acknowledged ones.
 
         Call it when all rows judged before the action are folded.
         """
         events: list[AlertEvent] = []
-        if action.verb not in ("accept", "dismiss"):
+        if action.verb not in ("accept", "dismiss", "acknowledge"):
             return events
         for key in sorted(self._series, key=_order):
             series = self._series[key]
             if series.alert is None or not action.matches(key, event_id=series.alert.event_id):
+                continue
+            self._changed[key] = None
+            if action.verb == "acknowledge":
+                series.alert.acknowledged = True
                 continue
             events.append(self.judges.beside(explain.closed_by_action(series, action)))
             if action.verb == "accept":
                 series.accept()
             else:
                 series.dismiss()
-            self._changed[key] = None
         return events + self.judges.apply(action)
 
     def seed(self, key: SeriesKey, hours: Iterable[HourSums]) -> None:
@@ -252,6 +261,8 @@ class Engine:
         elif turn is Turn.RESOLVED:
             events.append(self.judges.beside(explain.resolved(series, at=score.judged_at)))
             series.close()
+        elif turn is Turn.ESCALATED and effective_severity(rule, heuristic=series.heuristic) == "page":
+            events.append(self.judges.beside(growth.escalated(series, at=score.judged_at)))
         self._changed[key] = None
 
     def _add(self, series: Series) -> None:

@@ -17,7 +17,7 @@ from tracejudge.alerts.state import Series, hypothetical_rate
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
 
-_ALERT_KINDS: Final = ("firing", "resolved", "escalated")
+_ALERT_KINDS: Final = ("firing", "resolved", "escalated", "reminder")
 
 
 def event_id(key: SeriesKey, *, kind: EventKind, at: datetime, ordinal: int) -> str:
@@ -32,9 +32,9 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
     alert, rule = series.alert, series.rule
     if alert is None:
         raise ValueError(f"{series.key!r} has no open alert; call this right after it fired")
-    since, before = _rate(series.since_start), _rate(series.before_start)
+    since, before = rate_of(series.since_start), rate_of(series.before_start)
     days = alert.alarm_hours * share / 24.0
-    summary = f"{_subject(series)} {_fell(rule, alert.boundary, before)}"
+    summary = f"{subject(series)} {_fell(rule, alert.boundary, before)}"
     if since is not None and since.estimate is not None:
         summary += (
             f": about {percent(since.estimate)} since about {_clock(alert.start.at, beside=alert.at)} "
@@ -57,8 +57,11 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         "since": rate_numbers(since),
         "worst_trace_ids": list(series.worst_since(alert.start.at)),
     }
+    if series.page is not None:
+        evidence["page_drop"] = rule.page_drop
+        evidence["page_evidence_hours"] = series.page.hours
     summary += _coverage(evidence, since=since, health=health)
-    return _event(series, kind="firing", at=alert.at, summary=summary, evidence=evidence)
+    return alert_event(series, kind="firing", at=alert.at, summary=summary, evidence=evidence)
 
 
 def _fell(rule: Rule, boundary: float, before: PassRate | None) -> str:
@@ -75,11 +78,11 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
     alert = series.alert
     if alert is None or alert.recovery.start is None:
         raise ValueError(f"{series.key!r} has not recovered; call this before the alert is closed")
-    good = _rate(series.sums.since(alert.recovery.start.before))
+    good = rate_of(series.sums.since(alert.recovery.start.before))
     # Resolving needs evidence that the rate has left the level of the fall half-way, which may still be below.
     limit = "the minimum" if isinstance(series.rule, MinimumRule) else "the level it fell from"
     below = good is not None and good.estimate is not None and good.estimate < alert.boundary
-    summary = f"{_subject(series)} " + (f"is better, and still below {limit}" if below else "recovered")
+    summary = f"{subject(series)} " + (f"is better, and still below {limit}" if below else "recovered")
     if good is not None and good.estimate is not None:
         summary += (
             f": about {percent(good.estimate)} since about {_clock(alert.recovery.start.at, beside=at)} "
@@ -96,7 +99,7 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
         "resolve_hours": RESOLVE_HOURS,
         "since_recovery": rate_numbers(good),
     }
-    return _event(series, kind="resolved", at=at, summary=summary, evidence=evidence)
+    return alert_event(series, kind="resolved", at=at, summary=summary, evidence=evidence)
 
 
 def closed_by_rule_change(series: Series, *, removed: bool) -> AlertEvent:
@@ -105,11 +108,11 @@ def closed_by_rule_change(series: Series, *, removed: bool) -> AlertEvent:
     if alert is None:
         raise ValueError(f"{series.key!r} has no open alert")
     what = "removed" if removed else "changed"
-    return _event(
+    return alert_event(
         series,
         kind="resolved",
         at=series.last_judged_at or alert.at,
-        summary=f"{_subject(series)}: alert closed because rule {_plain(series.rule.name)} was {what}",
+        summary=f"{subject(series)}: alert closed because rule {_plain(series.rule.name)} was {what}",
         evidence={"rule": series.rule.name, "fired_event_id": alert.event_id, "closed_because": f"rule_{what}"},
     )
 
@@ -121,11 +124,11 @@ def closed_by_action(series: Series, action: Action) -> AlertEvent:
         raise ValueError(f"{series.key!r} has no open alert")
     what = "accepted as the new normal" if action.verb == "accept" else "dismissed as a false alarm"
     by = f" by {_plain(action.by)}" if action.by else ""
-    return _event(
+    return alert_event(
         series,
         kind="resolved",
         at=action.at,
-        summary=f"{_subject(series)}: alert {what}{by}",
+        summary=f"{subject(series)}: alert {what}{by}",
         evidence={
             "rule": series.rule.name,
             "fired_event_id": alert.event_id,
@@ -139,7 +142,7 @@ def silence(series: Series, *, at: datetime, limit: timedelta) -> AlertEvent:
     """No row of the judge has come for too long."""
     last = series.last_judged_at
     judge = _judge(series.key, heuristic=series.heuristic)
-    summary = f"no judged traces of {_where(series.key)} by {judge} for {_span(limit)}"
+    summary = f"no judged traces of {_where(series.key)} by {judge} for {span(limit)}"
     if series.alert is not None:
         summary += "; its alert stays open, as silence is no recovery"
     evidence: dict[str, object] = {
@@ -147,14 +150,14 @@ def silence(series: Series, *, at: datetime, limit: timedelta) -> AlertEvent:
         "last_judged_at": _iso(last) if last is not None else None,
         "limit_s": limit.total_seconds(),
     }
-    return _event(series, kind="no_data", at=at, summary=summary, evidence=evidence)
+    return alert_event(series, kind="no_data", at=at, summary=summary, evidence=evidence)
 
 
 def data_back(series: Series, *, at: datetime) -> AlertEvent:
     """Rows come again after a silence."""
     judge = _judge(series.key, heuristic=series.heuristic)
     summary = f"judged traces of {_where(series.key)} by {judge} come again"
-    return _event(series, kind="data_back", at=at, summary=summary, evidence={"rule": series.rule.name})
+    return alert_event(series, kind="data_back", at=at, summary=summary, evidence={"rule": series.rule.name})
 
 
 def judge_health(key: SeriesKey, health: JudgeHealth, *, at: datetime) -> AlertEvent:
@@ -207,13 +210,21 @@ def percent(share: float) -> str:
     return f"{round(100 * share, 1):g} %"
 
 
-def _event(
+def percent_points(share: float) -> str:
+    """A difference of shares for a person: 3 points, 1 point."""
+    points = round(100 * share, 1)
+    return f"{points:g} point" + ("" if points == 1 else "s")
+
+
+def alert_event(
     series: Series, *, kind: EventKind, at: datetime, summary: str, evidence: Mapping[str, object]
 ) -> AlertEvent:
-    severity: Severity = (
-        effective_severity(series.rule, heuristic=series.heuristic) if kind in _ALERT_KINDS else "ticket"
-    )
-    if kind in _ALERT_KINDS and severity != series.rule.severity:
+    """An event of a series, of the severity that its alert has, numbered among those of the series."""
+    allowed = effective_severity(series.rule, heuristic=series.heuristic)
+    severity: Severity = "ticket"
+    if kind in _ALERT_KINDS and allowed == "page" and series.alert is not None:
+        severity = series.alert.severity
+    if kind in _ALERT_KINDS and allowed != series.rule.severity:
         evidence = {
             **evidence,
             "severity_lowered": "the judge is a heuristic: a ticket instead of a page; "
@@ -248,7 +259,8 @@ def _coverage(evidence: dict[str, object], *, since: PassRate | None, health: In
     return f"; coverage is low: {percent(share)} of recent traces could not be judged"
 
 
-def _rate(bucket: Bucket) -> PassRate | None:
+def rate_of(bucket: Bucket) -> PassRate | None:
+    """The pass rate of these rows; None when there are none."""
     return pass_rate({"": bucket}) if bucket.n else None
 
 
@@ -258,7 +270,8 @@ def _interval(rate: PassRate) -> str:
     return f", {round(100 * rate.low)}-{round(100 * rate.high)} %"
 
 
-def _subject(series: Series) -> str:
+def subject(series: Series) -> str:
+    """Whose rate it is, in words: judge, application, slice."""
     return f"{_judge(series.key, heuristic=series.heuristic)} of {_where(series.key)}"
 
 
@@ -286,7 +299,8 @@ def _clock(at: datetime, *, beside: datetime) -> str:
     return f"{at:%H:%M} UTC" if at.date() == beside.date() else f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def _span(limit: timedelta) -> str:
+def span(limit: timedelta) -> str:
+    """A time for a person: 24 hours, 90 minutes."""
     minutes = round(limit.total_seconds() / 60)
     if minutes % 60 == 0:
         hours = minutes // 60

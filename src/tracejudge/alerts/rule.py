@@ -85,7 +85,9 @@ class _Rule(BaseModel):
     group_by: tuple[GroupField, ...] = ()
     false_alarms: str = "1 per 30d"
     min_effective_samples: float = Field(default=20, ge=1, le=100_000, allow_inf_nan=False)
-    severity: Severity = "ticket"
+    severity: Severity = "ticket"  # "page": where the fall is large enough; else a ticket
+    page_drop: float = Field(default=0.03, ge=0.0, le=0.5, allow_inf_nan=False)  # a share; half of it never pages
+    remind_after: str = "never"  # of an alert that is open and that nobody acknowledged
     heuristic_may_page: bool = False  # a judge without a model opens tickets only, unless told to page
     no_data_after: str = "24h"  # of silence, all groups together; "never" turns it off
 
@@ -117,6 +119,20 @@ class _Rule(BaseModel):
                 f"{text!r} is below the limit of 5 minutes; write a longer time, such as '24h', or 'never'"
             )
         return text
+
+    @field_validator("remind_after")
+    @classmethod
+    def _remind_after_parses(cls, text: str) -> str:
+        if text != "never" and parse_duration(text) < timedelta(minutes=10):
+            raise ValueError(
+                f"{text!r} is below the limit of 10 minutes; write a longer time, such as '4h', or 'never'"
+            )
+        return text
+
+    @property
+    def reminder(self) -> timedelta | None:
+        """How long an open alert is left alone before it is told again; None: for ever."""
+        return None if self.remind_after == "never" else parse_duration(self.remind_after)
 
     @property
     def hours_between_false_alarms(self) -> float:

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from tracejudge.alerts.baseline import Baseline
 from tracejudge.alerts.bets import PRIOR, Bets, hypothetical_rates
 from tracejudge.alerts.detector import DropDetector, place_from_state, place_to_state
-from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.event import SeriesKey, Severity
+from tracejudge.alerts.page_worthy import page_evidence_of
 from tracejudge.alerts.recovery import RecoveryDetector
 from tracejudge.alerts.repeats import Repeats
 from tracejudge.alerts.rule import MaxDropRule, MinimumRule, Rule, parse_duration
@@ -50,6 +51,7 @@ class Turn(Enum):
 
     FIRED = "fired"
     RESOLVED = "resolved"
+    ESCALATED = "escalated"
 
 
 class Failure(NamedTuple):
@@ -72,6 +74,9 @@ class OpenAlert:
     evidence_hours: float  # M when it fired
     alarm_hours: float  # A when it fired
     recovery: RecoveryDetector
+    severity: Severity = "page"  # of its size alone; a heuristic judge may be held to less
+    told_at: datetime | None = None  # when it was last told by itself, without a row
+    acknowledged: bool = False
     aside: Baseline | None = None  # what a learned baseline has not learned since the drop began
 
 
@@ -98,6 +103,7 @@ class Series:
         self.events = 0  # so far: numbers them
         self.silent = False  # the no_data event of its family was raised on this series
         self.alert: OpenAlert | None = None
+        self.page = page_evidence_of(rule)
 
     def fold(self, score: Score, *, alarm_hours: float) -> Turn | None:
         """Folds a row; FIRED when it carries the evidence to `alarm_hours`, RESOLVED when it closes the alert.
@@ -113,14 +119,14 @@ class Series:
         self.heuristic = "heuristic" in score.flags
         mind = self.alert.recovery if self.alert is not None else self.detector
         if not score.outcome.settled:
-            mind.pass_time(hours)
+            self._pass_time(mind, hours)
             return None
         if self.watermark.at is not None and self.watermark.at - score.event_time > TOO_LATE:
             self.too_late += 1
             return None
         if not SMALLEST_PROBABILITY <= score.inclusion_probability <= 1.0:  # nan, too
             self.unusable += 1
-            mind.pass_time(hours)
+            self._pass_time(mind, hours)
             return None
         passed = score.outcome.value == "passed"
         weight = score.weight
@@ -137,6 +143,12 @@ class Series:
         elif self.baseline is None or bets is not None:
             # Before a baseline is known there is no bet, and no time to bet in.
             mind.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place, bets=bets)
+        if self.page is not None:
+            wanted = self._page_bets(at)
+            if wanted is not None:
+                self.page.observe(
+                    wanted, passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place
+                )
         learning = self.alert.aside if self.alert is not None else self.baseline
         if learning is not None:
             learning.see(passed=passed, weight=weight, at=at)
@@ -144,8 +156,31 @@ class Series:
         if not passed:
             self.failures.append(Failure(at, score.score if score.score is not None else 0.0, score.trace_id))
         if self.alert is not None:
-            return Turn.RESOLVED if self._recovered(self.alert) else None
+            if self._recovered(self.alert):
+                return Turn.RESOLVED
+            return self._maybe_escalate(self.alert, alarm_hours)
         return self._maybe_fire(score.judged_at, alarm_hours)
+
+    def _pass_time(self, mind: DropDetector | RecoveryDetector, hours: float) -> None:
+        mind.pass_time(hours)
+        if self.page is not None:
+            self.page.pass_time(hours)
+
+    def _page_bets(self, at: datetime) -> Bets | None:
+        """The bets for a row served at `at`, also while an alert is open, and the baseline stands still."""
+        return self.detector.bets if self.baseline is None else self.baseline.bets(at)
+
+    def _size(self, alarm_hours: float) -> Severity:
+        """What the size of the fall is worth by now."""
+        if self.rule.severity == "ticket":
+            return "ticket"
+        return "page" if self.page is None or self.page.hours >= alarm_hours else "ticket"
+
+    def _maybe_escalate(self, alert: OpenAlert, alarm_hours: float) -> Turn | None:
+        if alert.severity == "page" or self._size(alarm_hours) == "ticket":
+            return None
+        alert.severity = "page"
+        return Turn.ESCALATED
 
     def _fold_repeat(self, *, passed: bool, weight: float, before: float, at: datetime, hours: float) -> None:
         """A content that was an observation within the hour already: time passes, rates move, evidence does not."""
@@ -154,6 +189,8 @@ class Series:
             self.alert.recovery.pass_time(hours)
         elif self.baseline is None or bets is not None:
             self.detector.pass_time(hours)
+        if self.page is not None:
+            self.page.pass_time(hours)
         learning = self.alert.aside if self.alert is not None else self.baseline
         if learning is not None:
             learning.see(passed=passed, weight=weight, at=at)
@@ -187,6 +224,7 @@ class Series:
                 boundary=boundary, fallen_to=since.sum_wx / since.sum_w if since.sum_w > 0 else 0.0
             ),
             aside=self.baseline.split_since(start.at) if self.baseline is not None else None,
+            severity=self._size(alarm_hours),
         )
         return Turn.FIRED
 
@@ -200,6 +238,8 @@ class Series:
         """Ends the open alert: the evidence starts at nothing, and the rows so far belong to the past."""
         self.alert = None
         self.detector.reset()
+        if self.page is not None:
+            self.page.reset()
         self.origin = self.sums
 
     def accept(self) -> None:
@@ -271,6 +311,7 @@ class Series:
             "events": self.events,
             "silent": self.silent,
             "baseline": self.baseline.to_state() if self.baseline is not None else None,
+            "page": self.page.to_state() if self.page is not None else None,
             "alert": None
             if alert is None
             else {
@@ -283,6 +324,9 @@ class Series:
                 "evidence_hours": alert.evidence_hours,
                 "alarm_hours": alert.alarm_hours,
                 "recovery": alert.recovery.to_state(),
+                "severity": alert.severity,
+                "told_at": _text(alert.told_at),
+                "acknowledged": alert.acknowledged,
             },
         }
 
@@ -306,6 +350,8 @@ class Series:
         series.silent = state["silent"]
         if state.get("baseline") is not None:
             series.baseline = Baseline.from_state(state["baseline"])
+        if series.page is not None:
+            series.page.take_up(state.get("page"))
         alert = state["alert"]
         if alert is not None:
             aside = alert.get("aside")
@@ -319,6 +365,9 @@ class Series:
                 evidence_hours=alert["evidence_hours"],
                 alarm_hours=alert["alarm_hours"],
                 recovery=RecoveryDetector.from_state(alert["recovery"]),
+                severity=alert.get("severity", rule.severity),  # older snapshots know none but the rule's
+                told_at=_instant(alert.get("told_at")),
+                acknowledged=alert.get("acknowledged", False),
             )
         return series
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.store.connection import Row
-from tracejudge.store.rows import AlertSnapshot, Cursor, Inserted, OutboxItem, UserAction
+from tracejudge.store.rows import AlertSnapshot, Cursor, Inserted, OutboxItem, OutboxStanding, UserAction
 from tracejudge.store.table import Columns, Table, Where
 from tracejudge.store.values import (
     bound_instant,
@@ -195,6 +195,26 @@ class Outbox(Table[OutboxItem]):
             f"ORDER BY updated_at, event_id, notifier LIMIT {int(limit)}",
             {"notifiers": list(notifiers)},
         )
+
+    def standing(self) -> list[OutboxStanding]:
+        """Where the deliveries of each channel stand, by its name."""
+        rows = self._connection.query(
+            "SELECT notifier, countIf(state = 'pending'), countIf(state = 'sent'), countIf(state = 'given_up'), "
+            "toUnixTimestamp64Micro(maxIf(updated_at, state = 'sent')), "
+            "argMaxIf(last_error, updated_at, state = 'pending' AND last_error != '') "
+            "FROM outbox FINAL GROUP BY notifier ORDER BY notifier"
+        )
+        return [
+            OutboxStanding(
+                notifier=row[0],
+                pending=int(row[1]),
+                sent=int(row[2]),
+                given_up=int(row[3]),
+                last_sent_at=from_microseconds(row[4]) if row[2] else None,
+                last_error=row[5],
+            )
+            for row in rows
+        ]
 
     def _encode(self, value: OutboxItem) -> Row:
         updated_us = microseconds("updated_at", value.updated_at)

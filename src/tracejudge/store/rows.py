@@ -263,6 +263,18 @@ class OutboxItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxStanding:
+    """Of one notifier: how many notifications wait, were taken, and were not sent; the last error of what waits."""
+
+    notifier: str
+    pending: int
+    sent: int
+    given_up: int
+    last_sent_at: datetime | None
+    last_error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserAction:
     """What a person did about alerts: silence, accept, mark an incident."""
 

@@ -47,6 +47,7 @@ class AppriseNotifier:
                     [f"secret_env: URL {number} of its value is none that Apprise knows; see its list of services"]
                 )
             service.socket_connect_timeout = service.socket_read_timeout = timeout_s
+            service.request_rate_per_sec = 0.0  # the channel's own limit stands; theirs sleeps
             self._services.append(service)
         if not self._services:
             raise SettingsError(["secret_env: its value holds no URL; write one such as 'ntfy://topic'"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import smtplib
 import socket
@@ -125,4 +126,5 @@ class EmailNotifier:
 
 
 def _thread(event: AlertEvent) -> str:
-    return f"<{incident_key(event).encode('ascii', 'replace').decode().replace(' ', '_')[:200]}@tracejudge>"
+    """The id of the incident's thread: short, as a long word in a header is encoded, and no longer an id then."""
+    return f"<tracejudge-{hashlib.sha256(incident_key(event).encode()).hexdigest()[:32]}@tracejudge>"

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from tracejudge.alerts.channels import ChannelPolicy, parse_rate
+from tracejudge.alerts.channels import UNLIMITED, ChannelPolicy, parse_rate
 from tracejudge.alerts.event import Severity
 from tracejudge.alerts.rule import parse_duration
 
@@ -78,14 +78,20 @@ class NotifierSettings(BaseModel):
         return self.name or self.type
 
     @property
+    def max_messages_text(self) -> str:
+        """The limit as it stands, or the type's own."""
+        if self.max_messages is not None:
+            return self.max_messages
+        return _LIMITS.get(self.type, UNLIMITED if self.type == "terminal" else "600 per 1h")
+
+    @property
     def policy(self) -> ChannelPolicy:
         """What this channel hears of, and how it is treated."""
-        default = _LIMITS.get(self.type, "unlimited" if self.type == "terminal" else "600 per 1h")
         return ChannelPolicy(
             severities=frozenset(self.severities),
             match={str(name): value for name, value in self.match.items()},
             group=_GROUPS.get(self.type, False) if self.group is None else self.group,
-            rate=parse_rate(self.max_messages or default),
+            rate=parse_rate(self.max_messages_text),
             down_after=parse_duration(self.down_after),
         )
 

@@ -1,0 +1,73 @@
+"""What becomes of an alert that stays open: it grows into a page, or is told again because nobody took it up."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tracejudge.alerts import explain
+from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.state import OpenAlert, Series
+
+
+def escalated(series: Series, *, at: datetime) -> AlertEvent:
+    """The event of an open alert whose fall turned out to be worth a page; once for each alert."""
+    alert = _open(series)
+    since = explain.rate_of(series.since_start)
+    hours = series.page.hours if series.page is not None else None
+    alert.told_at = at
+    drop = explain.percent_points(series.rule.page_drop)
+    summary = f"{explain.subject(series)} fell further: this is worth a page (a fall of {drop} or so, or more)"
+    evidence: dict[str, object] = {
+        "rule": series.rule.name,
+        "fired_event_id": alert.event_id,
+        "fired_at": alert.at.isoformat(timespec="milliseconds"),
+        "boundary": alert.boundary,
+        "page_drop": series.rule.page_drop,
+        "page_evidence_hours": hours,
+        "alarm_hours": alert.alarm_hours,
+        "started_about": alert.start.at.isoformat(timespec="milliseconds"),
+        "before": explain.rate_numbers(explain.rate_of(series.before_start)),
+        "since": explain.rate_numbers(since),
+        "worst_trace_ids": list(series.worst_since(alert.start.at)),
+    }
+    return explain.alert_event(series, kind="escalated", at=at, summary=summary + _now(series), evidence=evidence)
+
+
+def reminder_due(series: Series, now: datetime) -> datetime | None:
+    """The instant at which an open alert was to be told again; None where there is none, or it is to come."""
+    alert, after = series.alert, series.rule.reminder
+    if alert is None or after is None or alert.acknowledged:
+        return None
+    last = alert.told_at or alert.at
+    times = (now - last) // after
+    # Of several that were missed (the loop was away) the latest stands for all. The instant of the deadline, not of the
+    # tick: another process that notices it later says the same.
+    return last + times * after if times >= 1 else None
+
+
+def reminder(series: Series, *, at: datetime) -> AlertEvent:
+    """An open alert, told again."""
+    alert = _open(series)
+    alert.told_at = at
+    summary = f"{explain.subject(series)}: still open after {explain.span(at - alert.at)}, and not acknowledged"
+    evidence: dict[str, object] = {
+        "rule": series.rule.name,
+        "fired_event_id": alert.event_id,
+        "fired_at": alert.at.isoformat(timespec="milliseconds"),
+        "boundary": alert.boundary,
+        "since": explain.rate_numbers(explain.rate_of(series.since_start)),
+    }
+    return explain.alert_event(series, kind="reminder", at=at, summary=summary + _now(series), evidence=evidence)
+
+
+def _now(series: Series) -> str:
+    since = explain.rate_of(series.since_start)
+    if since is None or since.estimate is None:
+        return ""
+    return f"; about {explain.percent(since.estimate)} since it began ({since.judged} judged traces)"
+
+
+def _open(series: Series) -> OpenAlert:
+    if series.alert is None:
+        raise ValueError(f"{series.key!r} has no open alert")
+    return series.alert
