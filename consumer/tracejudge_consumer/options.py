@@ -46,6 +46,8 @@ class Moment(click.ParamType[datetime]):
         if isinstance(value, datetime):
             return value
         text = str(value)
+        if len(text) == 11 and text.endswith("Z"):  # 2026-01-31Z: that day's beginning
+            text = f"{text[:10]}T00:00:00Z"
         try:
             return datetime.now(timezone.utc) - parse_span(text)
         except (ValueError, OverflowError):
@@ -55,7 +57,7 @@ class Moment(click.ParamType[datetime]):
         except ValueError:
             self.fail(f"{text!r} is neither 24h, 7d ... nor an instant such as 2026-01-31T12:00:00Z", param, ctx)
         if moment.tzinfo is None:
-            self.fail(f"{text!r} has no time zone: write {text}Z for UTC", param, ctx)
+            self.fail(f"{text!r} has no time zone: write {moment.isoformat()}Z for UTC", param, ctx)
         return moment.astimezone(timezone.utc)
 
 

@@ -93,6 +93,7 @@ def test_what_is_no_span_is_refused(text: str) -> None:
 
 
 def test_moments_need_a_zone() -> None:
+    assert Moment().convert("2026-01-31Z", None, None).isoformat() == "2026-01-31T00:00:00+00:00"
     read = Moment().convert("2026-01-31T12:00:00Z", None, None)
     assert read == datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
     with pytest.raises(Exception, match="time zone"):

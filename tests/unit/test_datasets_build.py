@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 from collections import Counter
@@ -18,6 +17,7 @@ pytest.importorskip("datasketch", reason="near duplicates need the extra 'datase
 from tracejudge.datasets import Line, read_lines
 from tracejudge.datasets.build import BuildPolicy, Built, build, case_of
 from tracejudge.datasets.labelled_rag import labelled_rag
+from tracejudge.datasets.llama_index import load
 from tracejudge.datasets.near import NearDuplicates
 from tracejudge.datasets.versions import diff, read_dataset, write_version
 from tracejudge.errors import CheckFailed
@@ -210,15 +210,13 @@ def test_the_form_of_llama_index(tmp_path: Path) -> None:
     assert by_query["What colour is the sky today?"]["reference_answer"] == ""  # nobody said that its answer is right
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("llama_index.core.llama_dataset") is None,
-    reason="this release of llama-index-core (0.14.25) ships without LabelledRagDataset; 0.13.6 has it",
-)
-def test_llama_index_itself_reads_it(tmp_path: Path) -> None:
-    dataset: Any = importlib.import_module("llama_index.core.llama_dataset")
-    path = tmp_path / "rag.json"
-    value = example_of(tmp_path)
-    path.write_text(json.dumps(value), encoding="utf-8")
-    loaded = dataset.LabelledRagDataset.from_json(str(path))
-    assert [example.query for example in loaded.examples] == [one["query"] for one in value["examples"]]
-    assert json.loads(loaded.examples[0].model_dump_json()) == value["examples"][0]
+def test_llama_index_itself_reads_it_in_the_form_of_its_release(tmp_path: Path) -> None:
+    """Whatever release is installed: none is without one of the two classes."""
+    examples = example_of(tmp_path)["examples"]
+    loaded = load(tmp_path / "v0001.jsonl")
+    if type(loaded).__name__ == "LabelledRagDataset":
+        assert [json.loads(one.model_dump_json()) for one in loaded.examples] == examples
+    else:
+        assert type(loaded).__name__ == "QueryResponseDataset"
+        assert loaded.qr_pairs == [(one["query"], one["reference_answer"]) for one in examples]
+        assert {case.startswith("q-") for case in loaded.queries} == {True}

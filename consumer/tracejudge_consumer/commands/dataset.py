@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 import click
 
 from tracejudge.datasets.build import STRATA, BuildPolicy, build
-from tracejudge.datasets.labelled_rag import labelled_rag
+from tracejudge.datasets.labelled_rag import FORMS, write_form
 from tracejudge.datasets.versions import diff, read_dataset, write_version
 from tracejudge.errors import CheckFailed, NotFound
 from tracejudge.scores import Label, TraceKey
@@ -158,13 +157,23 @@ def diff_command(before: str, after: str, as_json: bool) -> None:
             out.print(f"  ... and {len(cases) - 10} more")
 
 
-@command.command(name="llama-index")
+@command.command(
+    name="llama-index",
+    epilog="""\b
+Examples:
+  tracejudge dataset llama-index questions/v0002.jsonl --out rag_dataset.json
+  tracejudge dataset llama-index questions/v0002.jsonl --out pairs.json --form query-response
+
+llama-index-core up to 0.13 reads labelled-rag (LabelledRagDataset.from_json): questions, passages, reference answers.
+0.14.25 ships without that class and reads query-response (QueryResponseDataset.from_json): questions and reference
+answers. In Python, `tracejudge.datasets.llama_index.load(FILE)` gives the object of the release that is installed.""",
+)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--out", "target", type=click.Path(dir_okay=False), required=True, help="The JSON file to write.")
-def llama_index_command(file: str, target: str) -> None:
-    """Write a dataset as LlamaIndex's LabelledRagDataset, for its `from_json`."""
+@click.option("--form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="Of which class.")
+def llama_index_command(file: str, target: str, form: str) -> None:
+    """Write a dataset as LlamaIndex's, for its `from_json`."""
     if Path(target).exists() and Path(target).samefile(file):
         raise CheckFailed(f"{target}: is the dataset itself; name another file with --out")
-    value = labelled_rag(read_dataset(Path(file)).values())
-    Path(target).write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    click.echo(f"{target}: {len(value['examples'])} examples")
+    count = write_form(Path(target), read_dataset(Path(file)), form=form)
+    click.echo(f"{target}: {count} examples")

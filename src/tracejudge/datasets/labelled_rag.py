@@ -1,16 +1,42 @@
-"""A dataset in the JSON form of LlamaIndex's LabelledRagDataset, which its `from_json` reads.
+"""A dataset in the JSON forms that LlamaIndex's `from_json` reads: of LabelledRagDataset, and of QueryResponseDataset.
 
-Written without LlamaIndex: releases of it that no longer bring the class, and those that do, read the same files.
+Written without LlamaIndex: of its releases some have the one class, some the other (`datasets.llama_index`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from tracejudge.datasets.lines import Line
 from tracejudge.scores import Label
 from tracejudge_sdk.trace import Trace
+
+FORMS: Final = ("labelled-rag", "query-response")
+"""The first says more: it has the passages."""
+
+
+def write_form(path: Path, lines: Mapping[str, Line], *, form: str) -> int:
+    """Writes the file of the lines by case, and gives the number of its examples."""
+    if form == "labelled-rag":
+        value = labelled_rag(lines.values())
+        count = len(value["examples"])
+    else:
+        value = query_response(lines)
+        count = len(value["queries"])
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    return count
+
+
+def query_response(lines: Mapping[str, Line]) -> dict[str, Any]:
+    """Questions and reference answers ("" where there is none) by case."""
+    examples = {case: _example(line.trace, line.labels) for case, line in lines.items()}
+    return {
+        "queries": {case: example["query"] for case, example in examples.items()},
+        "responses": {case: example["reference_answer"] for case, example in examples.items()},
+    }
 
 
 def labelled_rag(lines: Iterable[Line]) -> dict[str, Any]:
