@@ -38,6 +38,7 @@ from tracejudge.scores import Score
 from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
 from tracejudge_consumer.adoption import seeds
 from tracejudge_consumer.alert_actions import read_actions
+from tracejudge_consumer.alert_evidence import AlertEvidence
 from tracejudge_consumer.between_rows import BetweenRows, instant_of
 from tracejudge_consumer.deliveries import Deliveries
 from tracejudge_consumer.store_upkeep import StoreUpkeep
@@ -57,7 +58,7 @@ class AlertLoop:
 
     `holder` must be unique to the process. Rows stored up to `lookback_s` behind the cursor are still found, once a
     minute. `policy` is what its governors are to keep to, `drift` how judges are watched; `channels` says by name what
-    notifiers hear of, and how often. Not thread-safe.
+    notifiers hear of, and how often; `evidence` explains alerts before they are told. Not thread-safe.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class AlertLoop:
         policy: SamplingPolicy | None = None,
         drift: DriftPolicy | None = None,
         channels: Mapping[str, ChannelPolicy] | None = None,
+        evidence: AlertEvidence | None = None,
     ) -> None:
         self._store = store
         self._rules = tuple(rules)
@@ -94,6 +96,7 @@ class AlertLoop:
             checkpoint=checkpoint,
         )
         self._upkeep = StoreUpkeep(store, clock, policy=policy)
+        self._evidence = evidence
         self._lease: Lease | None = None
         self._renewed_at = 0.0
         self._engine: Engine | None = None
@@ -193,6 +196,8 @@ class AlertLoop:
         self._deliveries.deliver(still_leading=self._still_leading)
         if self._still_leading():
             self._upkeep.run_if_due()
+            if self._evidence is not None:
+                self._evidence.sweep_if_due()
         return published
 
     def _fold(self, engine: Engine) -> bool:
@@ -257,11 +262,14 @@ class AlertLoop:
         events = self._unpublished
         if not events:
             return []
+        still_open = {status.alert_event_id for status in engine.status()}
+        if self._evidence is not None:
+            events = self._evidence.explained(events, still_open=still_open)
+            self._checkpoint("explained")
         inserted = self._store.alert_events.insert(events)
         if inserted.rejected:
             logger.error("alert loop: %d events were refused by the store", len(inserted.rejected))
         self._checkpoint("events stored")
-        still_open = {status.alert_event_id for status in engine.status()}
         since = min(event.at for event in events)
         silences = [action for action in read_actions(self._store) if action.end is None or action.end > since]
         told = [

@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.told import evidence_lines, evidence_link
 from tracejudge_consumer.commands.alert_channels import channels
+from tracejudge_consumer.commands.alert_show import show
 from tracejudge_consumer.commands.alert_trials import NO_SERIES, explain, try_history, try_rules
 from tracejudge_consumer.commands.alert_verbs import accept, acknowledge, actions, dismiss, mark, silence
 from tracejudge_consumer.options import Moment, config_option, json_option
@@ -27,6 +29,7 @@ from tracejudge_consumer.wiring import connect_store, stored_series
 Examples:
   tracejudge alerts
   tracejudge alerts --since 30d --json
+  tracejudge alerts show EVENT_ID --html alert.html
   tracejudge alerts accept rule=drift app=shop --note "agreed: v42 answers shorter"
   tracejudge alerts silence app=shop --for 2h""",
 )
@@ -74,7 +77,7 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
         out.print(f"no events since {instant(since)} UTC")
 
 
-for _verb in (accept, dismiss, acknowledge, channels, silence, mark, actions, try_rules, try_history, explain):
+for _verb in (show, accept, dismiss, acknowledge, channels, silence, mark, actions, try_rules, try_history, explain):
     command.add_command(_verb)
 
 
@@ -90,6 +93,10 @@ def show_event(out: Console, event: AlertEvent) -> None:
         out.print(
             f"  {'evidence':<18} {hours:.0f} hours, fires at {needed:.0f} ({_shown(promise)} false alarms promised)"
         )
+    for line in evidence_lines(event):
+        out.print(f"  {ident(line)}")
+    if (link := evidence_link(event)) is not None:
+        out.print(f"  page: {ident(link)}")
     for name, value in evidence.items():
         shown = "" if name in _TOLD_ALREADY else _shown(value)
         if shown:
@@ -98,7 +105,10 @@ def show_event(out: Console, event: AlertEvent) -> None:
 
 # Said by the lines above, or of interest to a program only; --json has them all.
 _TOLD_ALREADY: Final = frozenset(
-    {"rule", "type", "evidence_share", "false_alarms", "budget_share", "hypothetical_rate"}
+    {
+        *("rule", "type", "evidence_share", "false_alarms", "budget_share", "hypothetical_rate"),
+        *("compared", "slices", "retrieval_or_generation", "worst", "false_alarms_measured", "page"),
+    }
 )
 _RATE: Final = frozenset({"rate", "low", "high", "judged", "n_eff"})
 

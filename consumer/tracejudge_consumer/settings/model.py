@@ -15,6 +15,7 @@ from tracejudge.judging import JudgeSpec
 from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.settings.sections import (
     AlertLoopSettings,
+    AlertsSettings,
     AnchorSettings,
     BudgetSettings,
     CacheSettings,
@@ -76,6 +77,7 @@ class Settings(BaseSettings):
     notifiers: tuple[NotifierSettings, ...] = ()
     alert_loop: AlertLoopSettings = AlertLoopSettings()
     anchors: AnchorSettings = AnchorSettings()
+    alerts: AlertsSettings = AlertsSettings()
     metrics: MetricsSettings = MetricsSettings()
     retention: RetentionSettings = RetentionSettings()
     heartbeat: HeartbeatSettings = HeartbeatSettings()

@@ -95,6 +95,21 @@ class AnchorSettings(_Section):
         return DriftPolicy(false_alarms=self.false_alarms, agreement=self.agreement, on_judge_drift=self.on_judge_drift)
 
 
+class AlertsSettings(_Section):
+    """Where the page about each alert goes, under which address it is found there, and whether it quotes traces."""
+
+    evidence_dir: Annotated[str, Field(min_length=1)] | None = None
+    evidence_url: Annotated[str, AfterValidator(_is_http_url)] | None = None
+    evidence_texts: bool = False
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> AlertsSettings:
+        if self.evidence_dir is None and (self.evidence_url is not None or self.evidence_texts):
+            named = "evidence_url" if self.evidence_url is not None else "evidence_texts"
+            raise ValueError(f"{named}: is about pages, and evidence_dir names no folder for them; set evidence_dir")
+        return self
+
+
 class HeartbeatSettings(_Section):
     """Dead man's switches: URLs that hear from us while work gets on. What happens when they do not is theirs to do."""
 

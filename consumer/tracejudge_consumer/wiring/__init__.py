@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tracejudge_consumer.wiring.alerts import announcer, build_alert_loop, build_notifiers, stored_series
+from tracejudge_consumer.wiring.alerts import (
+    announcer,
+    build_alert_loop,
+    build_evidence,
+    build_notifiers,
+    stored_series,
+)
 from tracejudge_consumer.wiring.anchors import anchor_judges, build_anchor_watch
 from tracejudge_consumer.wiring.forms import build_file_form, build_line_form, build_record_form, build_resolver
 from tracejudge_consumer.wiring.holder import process_holder
@@ -30,6 +36,7 @@ __all__ = [
     "announcer",
     "build_alert_loop",
     "build_anchor_watch",
+    "build_evidence",
     "build_file_form",
     "build_gateway",
     "build_intake",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from tracejudge.clock import SystemClock
@@ -15,6 +17,7 @@ from tracejudge_consumer.wiring.judges import sampling_policy
 if TYPE_CHECKING:
     from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus
     from tracejudge.alerts.channels import ChannelPolicy
+    from tracejudge_consumer.alert_evidence import AlertEvidence
     from tracejudge_consumer.alert_loop import AlertLoop
     from tracejudge_consumer.loop_health import LoopHealth
 
@@ -62,6 +65,27 @@ def build_alert_loop(
         policy=sampling_policy(settings),
         channels=channel_policies(settings),
         drift=settings.anchors.policy,
+        evidence=build_evidence(settings, store),
+    )
+
+
+def build_evidence(settings: Settings, store: Store) -> AlertEvidence:
+    """What explains alerts, with the settings' folder of pages."""
+    from tracejudge_consumer.alert_evidence import AlertEvidence
+    from tracejudge_consumer.evidence_pages import EvidencePages
+
+    section, kept = settings.alerts, settings.retention
+    pages = None
+    if section.evidence_dir is not None:
+        days = kept.texts_d if section.evidence_texts else kept.events_d
+        pages = EvidencePages(section.evidence_dir, url=section.evidence_url, keep=timedelta(days=days))
+    return AlertEvidence(
+        store,
+        SystemClock(),
+        criteria={spec.name: spec.criterion for spec in settings.judges},
+        pages=pages,
+        texts=section.evidence_texts,
+        release=version("tracejudge"),
     )
 
 

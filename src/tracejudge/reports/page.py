@@ -14,23 +14,34 @@ from tracejudge.reports.svg import clean
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE: Final = """
-:root { color-scheme: light; font: 15px/1.45 system-ui, "DejaVu Sans", sans-serif; color: #1c2733; background: #fff; }
+:root { color-scheme: light dark; font: 15px/1.45 system-ui, "DejaVu Sans", sans-serif;
+  --ink: #1c2733; --soft: #5b6875; --rule: #d5dce3; --thin: #e4e9ee; --paper: #fff; --line: #1f5fa8; --bar: #8fb3dc;
+  --bad: #b3362b; --old: #8a96a3; color: var(--ink); background: var(--paper); }
+@media (prefers-color-scheme: dark) { :root { --ink: #e3e8ee; --soft: #9aa7b5; --rule: #3a4654; --thin: #2b3643;
+  --paper: #161c23; --line: #6aa9f0; --bar: #3d6698; --bad: #f0857a; --old: #7b8896; } }
 body { max-width: 800px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
-.sub, .none, footer { color: #5b6875; } footer { margin-top: 3rem; font-size: .85rem; }
+h1 { font-size: 1.6rem; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; overflow-wrap: anywhere; }
+p { overflow-wrap: anywhere; }
+.sub, .none, footer { color: var(--soft); } footer { margin-top: 3rem; font-size: .85rem; }
 .tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1rem 0; }
-.tile { border: 1px solid #d5dce3; border-radius: 6px; padding: .6rem .9rem; min-width: 8.5rem; }
-.tile b { display: block; font-size: 1.25rem; } .tile small { color: #5b6875; }
-table { border-collapse: collapse; width: 100%; font-size: .88rem; } th { text-align: left; color: #5b6875; }
-th, td { border-bottom: 1px solid #e4e9ee; padding: .3rem .5rem; vertical-align: top; overflow-wrap: anywhere; }
+.tile { border: 1px solid var(--rule); border-radius: 6px; padding: .6rem .9rem; min-width: 8.5rem; max-width: 15rem; }
+.tile b { display: block; font-size: 1.25rem; } .tile small { color: var(--soft); overflow-wrap: anywhere; }
+table { border-collapse: collapse; width: 100%; font-size: .88rem; } th { text-align: left; color: var(--soft); }
+th, td { border-bottom: 1px solid var(--thin); padding: .3rem .5rem; vertical-align: top; overflow-wrap: anywhere; }
 td.n, th.n { text-align: right; white-space: nowrap; overflow-wrap: normal; }
-.text { white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid #d5dce3; padding-left: .6rem; }
+.text { white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid var(--rule); padding-left: .6rem; }
 article { margin: 1rem 0; break-inside: avoid; } section { break-inside: auto; }
-svg { width: 100%; height: auto; font-size: 11px; break-inside: avoid; } svg text { fill: #5b6875; }
-.grid { stroke: #e4e9ee; } .line { fill: none; stroke: #1f5fa8; stroke-width: 1.6; }
-.band { fill: #1f5fa8; opacity: .16; } .dot { fill: #1f5fa8; } .bar { fill: #8fb3dc; }
-.whisker { fill: none; stroke: #1c2733; stroke-width: 1.2; }
-@media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; } a { color: inherit; } }
+svg { width: 100%; height: auto; font-size: 11px; break-inside: avoid; } svg text { fill: var(--soft); }
+.grid { stroke: var(--thin); } .line { fill: none; stroke: var(--line); stroke-width: 1.6; }
+.band { fill: var(--line); opacity: .16; } .dot { fill: var(--line); } .bar { fill: var(--bar); }
+.whisker { fill: none; stroke: var(--ink); stroke-width: 1.2; }
+.old { fill: none; stroke: var(--old); stroke-width: 1.4; }
+.olddot { fill: var(--old); } .mark { fill: none; stroke: var(--bad); stroke-width: 1.2; stroke-dasharray: 4 3; }
+svg text.marked { fill: var(--bad); } .loss { fill: var(--bad); opacity: .75; } .axis { stroke: var(--soft); }
+@media print { :root { color-scheme: light; --ink: #1c2733; --soft: #5b6875; --rule: #d5dce3; --thin: #e4e9ee;
+  --paper: #fff; --line: #1f5fa8; --bar: #8fb3dc; --bad: #b3362b; --old: #8a96a3; }
+  body { margin: 0; max-width: none; } h2, h3 { break-after: avoid; } a { color: inherit; } }
 """
 
 
@@ -86,6 +97,11 @@ def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) ->
 def paragraph(text: str) -> str:
     """A sentence of ours, or a text of theirs."""
     return f"<p>{clean(text)}</p>"
+
+
+def heading(text: str) -> str:
+    """A small heading within a section."""
+    return f"<h3><bdi>{clean(text)}</bdi></h3>"
 
 
 def quoted(name: str, text: str, *, limit: int = 1200) -> str:

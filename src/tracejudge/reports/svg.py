@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
-_WIDTH: Final = 760
+WIDTH: Final = 760
+"""Of every drawing, in its own units."""
+
 _HEIGHT: Final = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 34
 _TICKS: Final = 6
@@ -38,8 +40,11 @@ def clean(text: str, *, limit: int = 2000) -> str:
     return html.escape(kept if len(kept) <= limit else kept[: limit - 1] + "…", quote=True)
 
 
-def share_over_time(points: Sequence[Point], *, label: str) -> str:
-    """A line of shares over time with the band of their intervals, gaps where there is no data."""
+def share_over_time(points: Sequence[Point], *, label: str, marks: Sequence[tuple[datetime, str]] = ()) -> str:
+    """A line of shares over time with the band of their intervals, gaps where there is no data.
+
+    `marks` are instants with a word each, drawn as upright lines where they lie within the points.
+    """
     known = [point for point in points if point.value is not None]
     if not known:
         return '<p class="none">No data in this period.</p>'
@@ -49,24 +54,29 @@ def share_over_time(points: Sequence[Point], *, label: str) -> str:
     span = max(last - first, 1.0)
 
     def x(at: datetime) -> float:
-        return _LEFT + (at.timestamp() - first) / span * (_WIDTH - _LEFT - _RIGHT)
+        return _LEFT + (at.timestamp() - first) / span * (WIDTH - _LEFT - _RIGHT)
 
     def y(value: float) -> float:
         return _TOP + (1.0 - value) / max(1.0 - bottom, 1e-9) * (_HEIGHT - _TOP - _BOTTOM)
 
     parts = [_grid(bottom, y), _times(points, x)]
+    parts += [
+        _mark(min(x(at), x(points[-1].at)), word, row)
+        for row, (at, word) in enumerate(marks)
+        if first <= at.timestamp() <= last + span / max(1, len(points) - 1)  # the last point's step has its length too
+    ]
     for stretch in _stretches(points):
         if len(stretch) == 1:
             (one,) = stretch
             if one.low is not None and one.high is not None:
-                parts.append(_line([(x(one.at), y(one.low)), (x(one.at), y(one.high))], "whisker"))
+                parts.append(polyline([(x(one.at), y(one.low)), (x(one.at), y(one.high))], "whisker"))
         else:
             over = [(x(p.at), y(p.high if p.high is not None else p.value or 0.0)) for p in stretch]
             under = [(x(p.at), y(p.low if p.low is not None else p.value or 0.0)) for p in stretch]
             parts.append(f'<polygon class="band" points="{_points([*over, *reversed(under)])}"/>')
-            parts.append(_line([(x(p.at), y(p.value or 0.0)) for p in stretch], "line"))
+            parts.append(polyline([(x(p.at), y(p.value or 0.0)) for p in stretch], "line"))
         parts += [f'<circle class="dot" cx="{x(p.at):.1f}" cy="{y(p.value or 0.0):.1f}" r="2.4"/>' for p in stretch]
-    return _svg(parts, label=label)
+    return drawing(parts, label=label)
 
 
 def share_bars(rows: Sequence[tuple[str, float, float, float]], *, label: str) -> str:
@@ -74,7 +84,7 @@ def share_bars(rows: Sequence[tuple[str, float, float, float]], *, label: str) -
     if not rows:
         return '<p class="none">No data in this period.</p>'
     name_width, row_height = 220, 22
-    width = _WIDTH - name_width - 70
+    width = WIDTH - name_width - 70
     parts = []
     for number, (name, value, low, high) in enumerate(rows):
         top = 4 + number * row_height
@@ -84,9 +94,9 @@ def share_bars(rows: Sequence[tuple[str, float, float, float]], *, label: str) -
             f'<rect class="bar" x="{name_width}" y="{top}" width="{value * width:.1f}" height="{row_height - 6}"/>'
         )
         ends = [(name_width + low * width, middle), (name_width + high * width, middle)]
-        parts.append(_line(ends, "whisker"))
+        parts.append(polyline(ends, "whisker"))
         parts.append(f'<text x="{name_width + width + 8}" y="{middle + 4:.1f}">{100 * value:.1f} %</text>')
-    return _svg(parts, label=label, height=8 + row_height * len(rows))
+    return drawing(parts, label=label, height=8 + row_height * len(rows))
 
 
 def _stretches(points: Sequence[Point]) -> list[list[Point]]:
@@ -105,7 +115,7 @@ def _grid(bottom: float, y: Callable[[float], float]) -> str:
         value = bottom + (1.0 - bottom) * step / 4
         at = y(value)
         lines.append(
-            f'<line class="grid" x1="{_LEFT}" y1="{at:.1f}" x2="{_WIDTH - _RIGHT}" y2="{at:.1f}"/>'
+            f'<line class="grid" x1="{_LEFT}" y1="{at:.1f}" x2="{WIDTH - _RIGHT}" y2="{at:.1f}"/>'
             f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{100 * value:.3g} %</text>'
         )
     return "".join(lines)
@@ -113,7 +123,8 @@ def _grid(bottom: float, y: Callable[[float], float]) -> str:
 
 def _times(points: Sequence[Point], x: Callable[[datetime], float]) -> str:
     step = max(1, -(-len(points) // _TICKS))
-    days = points[-1].at.timestamp() - points[0].at.timestamp() >= 2 * 86_400
+    # A day is only worth a word of its own where every word is of another day.
+    days = points[-1].at.timestamp() - points[0].at.timestamp() >= _TICKS * 86_400
     form = "%Y-%m-%d" if days else "%d %H:%M"
     return "".join(
         f'<text x="{x(point.at):.1f}" y="{_HEIGHT - 12}" text-anchor="middle">'
@@ -122,7 +133,17 @@ def _times(points: Sequence[Point], x: Callable[[datetime], float]) -> str:
     )
 
 
-def _line(points: Sequence[tuple[float, float]], kind: str) -> str:
+def _mark(at: float, word: str, row: int) -> str:
+    end = at > WIDTH * 0.75
+    return (
+        polyline([(at, _TOP), (at, _HEIGHT - _BOTTOM)], "mark")
+        + f'<text class="marked" x="{at - 4 if end else at + 4:.1f}" y="{_TOP + 11 + 13 * row}" '
+        f'text-anchor="{"end" if end else "start"}">{clean(word, limit=40)}</text>'
+    )
+
+
+def polyline(points: Sequence[tuple[float, float]], kind: str) -> str:
+    """A line through points of the drawing."""
     return f'<polyline class="{kind}" points="{_points(points)}"/>'
 
 
@@ -130,9 +151,10 @@ def _points(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def _svg(parts: Sequence[str], *, label: str, height: int = _HEIGHT) -> str:
+def drawing(parts: Sequence[str], *, label: str, height: int = _HEIGHT) -> str:
+    """The parts as one picture with its name."""
     said = clean(label, limit=200)
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{said}"><title>{said}</title>'
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{said}"><title>{said}</title>'
         f"{''.join(parts)}</svg>"
     )

@@ -9,6 +9,7 @@ from tracejudge.store.connect import open_store
 from tracejudge.store.finding import Wanted, words_of
 from tracejudge.store.forgetting import Forgotten, forgotten_row
 from tracejudge.store.growth import Growth, TableFacts
+from tracejudge.store.judged import JudgedQuery, JudgedRow
 from tracejudge.store.queries import (
     GROUP_FIELDS,
     TRACE_FIELDS,
@@ -77,6 +78,8 @@ __all__ = [
     "Growth",
     "Identity",
     "Inserted",
+    "JudgedQuery",
+    "JudgedRow",
     "Known",
     "Lease",
     "LedgerLine",

@@ -21,6 +21,7 @@ from tracejudge.store.feedback import FeedbackTable
 from tracejudge.store.finding import Finder
 from tracejudge.store.forgetting import Forgetting
 from tracejudge.store.growth import Growth, read_growth
+from tracejudge.store.judged import Judged
 from tracejudge.store.judges import Judges
 from tracejudge.store.labels import Labels
 from tracejudge.store.lag import live_lags
@@ -82,6 +83,7 @@ class Store:
         self.verdict_cache = VerdictCache(connection)
         self.leases = Leases(connection)
         self.cases = Cases(connection, self.scores)
+        self.judged = Judged(connection)
         self.finder = Finder(connection, self.traces)
         self.traffic = Traffic(connection)
         self.exporter = Exporter(connection)

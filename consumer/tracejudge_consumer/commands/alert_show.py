@@ -1,0 +1,141 @@
+"""`tracejudge alerts show`: one event with all its evidence, on the terminal or as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from tracejudge.alerts import AlertEvent
+from tracejudge.errors import NotFound
+from tracejudge.evidence import Evidence, SlicedBy, with_evidence
+from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, slices_say
+from tracejudge.reports.paired import Estimate
+from tracejudge_consumer.fitting import FittedTable
+from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.wiring import build_evidence, connect_store
+
+_MOST_ATTRIBUTES = 3
+_MOST_VALUES = 8
+
+
+@click.command(
+    name="show",
+    epilog="""\b
+Examples:
+  tracejudge alerts show 9f2c41d08e6b4b0f8f6c2a5d3e1b7a90
+  tracejudge alerts show 9f2c41d08e6b4b0f8f6c2a5d3e1b7a90 --html alert.html --texts
+
+The evidence is computed anew from the scores that are stored, as of the alert: traces judged later play no part. Of an
+event that is no alert, what was stored with it is shown.""",
+)
+@click.argument("event_id")
+@config_option
+@json_option
+@click.option("--html", "target", type=click.Path(dir_okay=False), default=None, help="Write the page here.")
+@click.option("--texts", is_flag=True, help="Quote question, answer and passages of the worst traces in it.")
+def show(event_id: str, config: str, as_json: bool, target: str | None, texts: bool) -> None:
+    """Where it fell, retrieval or generation, the worst traces, and how far to trust the rule."""
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
+        event = next(iter(store.alert_events.get([event_id])), None)
+        if event is None:
+            raise NotFound(f"no alert event {ident(event_id)!r}; `tracejudge alerts` lists them with their ids")
+        if event.kind != "firing":
+            if target is not None:
+                raise NotFound(
+                    f"event {event_id} is of kind {event.kind!r} and has no page; that of its alert is that of "
+                    f"{event.evidence.get('fired_event_id', 'no firing event')}"
+                )
+            _tell(event, as_json=as_json)
+            return
+        explainer = build_evidence(settings, store)
+        evidence = explainer.evidence(event)
+        if target is not None:
+            Path(target).write_text(explainer.html(evidence, texts=texts or None), encoding="utf-8")
+    if as_json:
+        page = event.evidence.get("page")
+        click.echo(to_json(with_evidence(evidence, page=page if isinstance(page, str) else None)))
+        return
+    out = console()
+    show_evidence(out, evidence)
+    if target is not None:
+        out.print(f"page: {target}")
+
+
+def _tell(event: AlertEvent, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(to_json(event))
+        return
+    from tracejudge_consumer.commands.alerts import show_event
+
+    show_event(console(), event)
+
+
+def show_evidence(out: Console, evidence: Evidence) -> None:
+    """Prints everything that is known about one alert."""
+    event = evidence.event
+    heuristic = ", heuristic" if event.heuristic else ""
+    out.print(Text(f"{instant(event.at)}  {event.kind} ({event.severity}{heuristic})", style="bold"))
+    out.print(f"  {ident(event.summary)}")
+    _line(out, "began about", f"{instant(evidence.started)} UTC")
+    _line(out, "before", rate_of(evidence.before))
+    _line(out, "since", rate_of(evidence.since))
+    if evidence.change is not None:
+        _line(out, "change", _points(evidence.change))
+    _line(out, "where", slices_say(evidence))
+    for finding in evidence.findings[1:5]:
+        _line(out, "", finding_says(finding))
+    _line(out, "which half", evidence.reading.says)
+    for measure in evidence.reading.measures:
+        if measure.moved:
+            of = percent if measure.unit == "share" else "{:.4g}".format
+            _line(out, "", f"{measure.name}: {of(measure.before)} before, {of(measure.since)} since")
+    if evidence.passages is not None:
+        before, since = percent(evidence.passages.before), percent(evidence.passages.since)
+        _line(out, "", f"traffic without passages to judge by: {before} before, {since} since")
+    _line(out, "trust", record_says(evidence.record, app=event.series.app))
+    _line(out, "looked at", looked_at_says(evidence))
+    if (page := event.evidence.get("page")) is not None:
+        _line(out, "page", str(page))
+    named = [finding.attribute for finding in evidence.findings]
+    ordered = sorted(evidence.sliced_by, key=lambda one: (one.name not in named, one.name))
+    for one in ordered[:_MOST_ATTRIBUTES]:
+        out.print(_slices(one))
+    if evidence.worst:
+        columns = [("trace", "left"), ("when", "left"), ("score", "right"), ("why", "left")]
+        rows = [[ident(one.trace_id), instant(one.at), f"{one.score:.2f}", ident(one.why)] for one in evidence.worst]
+        out.print(table("Read these first", columns, rows))
+
+
+def _slices(one: SlicedBy) -> FittedTable:
+    parts = one.parts
+    rows = [
+        [
+            ident(part.value) or "(none)",
+            percent(part.share_before),
+            percent(part.share_since),
+            percent(part.before.estimate if part.before is not None else None),
+            percent(part.since.estimate if part.since is not None else None),
+            f"{100 * part.within:+.1f}",
+            f"{100 * part.mix:+.1f}",
+            f"{100 * part.new_or_gone:+.1f}",
+        ]
+        for part in parts.slices[:_MOST_VALUES]
+    ]
+    columns = [("value", "left"), ("traffic before", "right"), ("since", "right"), ("rate before", "right")]
+    columns += [("since", "right"), ("within", "right"), ("mix", "right"), ("new or gone", "right")]
+    title = f"By {ident(one.name)}: within {_points(parts.within)}, mix {_points(parts.mix)}"
+    return table(title, columns, rows)
+
+
+def _line(out: Console, name: str, said: str) -> None:
+    out.print(f"  {name:<12} {ident(said)}")
+
+
+def _points(change: Estimate) -> str:
+    return f"{100 * change.value:+.1f} points ({100 * change.low:+.1f} to {100 * change.high:+.1f})"

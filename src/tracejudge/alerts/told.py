@@ -1,0 +1,31 @@
+"""The evidence of an event in a few lines, for channels that send text: sentences, ids and a link, no trace's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tracejudge.alerts.event import AlertEvent
+
+
+def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
+    """Where it fell, retrieval or generation, the traces to look at, and how often this was wrong before; none for an
+    event without evidence. Names in them come from producers: escape them for where they go."""
+    evidence = event.evidence
+    lines = [said for part in ("slices", "retrieval_or_generation") if (said := _says(evidence.get(part)))]
+    worst = evidence.get("worst_trace_ids")
+    if isinstance(worst, list | tuple) and worst:
+        lines.append("look at: " + ", ".join(str(one) for one in worst[:5]))
+    if said := _says(evidence.get("false_alarms_measured")):
+        lines.append(said)
+    return tuple(lines)
+
+
+def evidence_link(event: AlertEvent) -> str | None:
+    """Where the page about the event is; None when none was written."""
+    page = event.evidence.get("page")
+    return page if isinstance(page, str) and page else None
+
+
+def _says(part: object) -> str:
+    said = part.get("says") if isinstance(part, Mapping) else None
+    return said if isinstance(said, str) else ""

@@ -1,0 +1,27 @@
+"""What stands behind an alert: where it fell, in which half of the system, what to read, and how far to trust it."""
+
+from tracejudge.evidence.decomposition import Decomposition, SlicePart, decompose
+from tracejudge.evidence.gather import MOST_ROWS, Evidence, gather
+from tracejudge.evidence.page import evidence_page
+from tracejudge.evidence.reading import Reading
+from tracejudge.evidence.standing_out import Finding, SlicedBy
+from tracejudge.evidence.track_record import TrackRecord
+from tracejudge.evidence.wire import to_json, with_evidence
+from tracejudge.evidence.worst import WorstTrace
+
+__all__ = [
+    "MOST_ROWS",
+    "Decomposition",
+    "Evidence",
+    "Finding",
+    "Reading",
+    "SlicePart",
+    "SlicedBy",
+    "TrackRecord",
+    "WorstTrace",
+    "decompose",
+    "evidence_page",
+    "gather",
+    "to_json",
+    "with_evidence",
+]

@@ -1,0 +1,99 @@
+"""What the evidence comes to, in sentences. Names of slices come from producers: only what prints stands in them."""
+
+from __future__ import annotations
+
+from tracejudge.evidence.gather import MIN_EFFECTIVE, MOST_ROWS, Evidence
+from tracejudge.evidence.standing_out import Finding
+from tracejudge.evidence.track_record import TrackRecord
+from tracejudge.windows import PassRate
+
+
+def slices_say(evidence: Evidence) -> str:
+    """Where it fell: the strongest finding, or that there is none, or that there is too little to tell."""
+    if not evidence.enough:
+        old = evidence.before.n_eff if evidence.before is not None else 0.0
+        new = evidence.since.n_eff if evidence.since is not None else 0.0
+        return (
+            f"not enough data to compare slices: {old:.0f} effective judged traces before and {new:.0f} since, "
+            f"{MIN_EFFECTIVE:g} of each are needed"
+        )
+    if not evidence.findings:
+        if not evidence.sliced_by:
+            return "nothing to slice by: no version, category, model or tag differs between these traces"
+        return (
+            f"no slice stands out among {evidence.looked_at} looked at: as far as can be told it fell alike everywhere"
+        )
+    first, *more = evidence.findings
+    others = f"; also {', '.join(map(name_of, more[:3]))}" if more else ""
+    return finding_says(first) + others
+
+
+def finding_says(finding: Finding) -> str:
+    """One finding."""
+    part = f"{_share(finding.share_of_change)} of the fall"
+    name = name_of(finding)
+    same = f", the same traces as {', '.join(map(plain, finding.same_traces_as[:3]))}" if finding.same_traces_as else ""
+    if finding.kind == "mix":
+        return (
+            f"the mix of traffic moved: {name} went from {percent(finding.share_before)} to "
+            f"{percent(finding.share_since)} of the traffic; shifts between values of {plain(finding.attribute)} "
+            f"are {part}"
+        )
+    if finding.kind == "new":
+        return f"{name} is new and at {rate_of(finding.since)}, {part}{same}"
+    return f"{name} fell from {rate_of(finding.before)} to {rate_of(finding.since)}, {part}{same}"
+
+
+def record_says(record: TrackRecord, *, app: str) -> str:
+    """What was promised about false alarms, and what has been measured."""
+    promised = f"promised: at most 1 false alarm in {record.promise_days:g} days for all quality rules of {plain(app)}"
+    seen = (
+        f"{record.alerts} earlier alerts, {record.dismissed} dismissed as false, {record.real} known to be real, "
+        f"{record.unjudged} nobody judged"
+    )
+    if record.per_promise is None or record.low is None or record.high is None:
+        return f"{promised}; not enough history to measure it: {record.days:.1f} days watched, {seen}"
+    return (
+        f"{promised}; measured {record.per_promise:.2g} ({record.low:.2g} to {record.high:.2g}) in "
+        f"{record.promise_days:g} days, over {record.days:.0f} days watched: {seen}"
+    )
+
+
+def looked_at_says(evidence: Evidence) -> str:
+    """Which rows all of this is made of."""
+    sides = []
+    for name, rows in (("before", evidence.rows_before), ("since", evidence.rows_since)):
+        read = f" ({MOST_ROWS:,} of them read, chosen at random)" if rows > MOST_ROWS else ""
+        sides.append(f"{rows:,} {name}{read}")
+    begun = f"{evidence.before_from:%Y-%m-%d %H:%M}"
+    return f"judged traces: {' and '.join(sides)}; the time before begins {begun} UTC"
+
+
+def name_of(finding: Finding) -> str:
+    """The slice: attribute and value."""
+    return f"{plain(finding.attribute)} {plain(finding.value) or '(none)'}"
+
+
+def rate_of(rate: PassRate | None) -> str:
+    """A rate with its interval."""
+    if rate is None or rate.estimate is None:
+        return "no data"
+    if rate.low is None or rate.high is None:
+        return percent(rate.estimate)
+    return f"{percent(rate.estimate)} ({100 * rate.low:.1f} to {100 * rate.high:.1f})"
+
+
+def percent(share: float) -> str:
+    """A share for a person."""
+    return f"{100 * share:.1f} %"
+
+
+def plain(text: str, *, limit: int = 80) -> str:
+    """A name from a trace, on one line and without what could steer a terminal."""
+    kept = "".join(char if char.isprintable() else "?" for char in text)
+    return kept if len(kept) <= limit else kept[: limit - 1] + "…"
+
+
+def _share(part: float) -> str:
+    # More than all of it is possible: other slices rose meanwhile.
+    return "all" if 0.97 <= part <= 1.03 else f"{round(100 * part)} %"
