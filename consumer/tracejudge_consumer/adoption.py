@@ -45,12 +45,13 @@ def adopt(
 def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[SeriesKey, list[HourSums]]:
     """What the replay behind an adoption found, hour by hour, for each series that a rule with a baseline would watch.
 
-    A replay asks no sampling, so it knows no strata: rules grouped by stratum are not seeded.
+    A replay asks no sampling, so it knows no strata: rules grouped by stratum are not seeded. Nor are those about how
+    judging went: that of a replay says nothing about that of live traffic.
     """
     judge_name, judge_id, run_id = (action.matchers.get(name, "") for name in ("judge_name", "judge_id", "run_id"))
     found: dict[SeriesKey, list[HourSums]] = defaultdict(list)
     for rule in rules:
-        if rule.judge != judge_name or "stratum" in rule.group_by:
+        if rule.judge != judge_name or "stratum" in rule.group_by or rule.measure != "quality":
             continue
         query = RateQuery(
             start=_EPOCH,

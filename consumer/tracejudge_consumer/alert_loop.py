@@ -34,7 +34,7 @@ from tracejudge.alerts import (
 from tracejudge.alerts.channels import ChannelPolicy
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
-from tracejudge.scores import Score
+from tracejudge.scores import Score, TraceKey
 from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
 from tracejudge_consumer.adoption import seeds
 from tracejudge_consumer.alert_actions import read_actions
@@ -235,10 +235,11 @@ class AlertLoop:
 
         Without rows all that is left is taken: no row that was judged before is to come.
         """
+        latencies = self._latencies(engine, rows)
         while (one := self._between.next_before(rows[-1].judged_at if rows else None)) is not None:
             at = instant_of(one)
             before = [row for row in rows if row.judged_at < at]
-            self._unpublished += engine.fold(before)
+            self._unpublished += engine.fold(before, latencies=latencies)
             rows = rows[len(before) :]
             if isinstance(one, Action):
                 if one.verb == "adopt":
@@ -247,7 +248,13 @@ class AlertLoop:
                 self._unpublished += engine.apply(one)
             else:
                 self._unpublished += engine.fold_round(one)
-        self._unpublished += engine.fold(rows)
+        self._unpublished += engine.fold(rows, latencies=latencies)
+
+    def _latencies(self, engine: Engine, rows: Sequence[Score]) -> Mapping[TraceKey, float] | None:
+        """How long the app took, where a rule wants to know."""
+        if not rows or not engine.measures_latency:
+            return None
+        return self._store.traffic.latencies_ms({row.key: row.event_time for row in rows})
 
     def _begin(self) -> Cursor | None:
         """Where to read from: the cursor, or once a minute a stretch before it."""

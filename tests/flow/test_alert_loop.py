@@ -13,8 +13,8 @@ from tests.support.store_fixture import empty
 from tests.support.verdicts import row
 from tracejudge.alerts import AlertEvent, MinimumRule, SeriesStatus
 from tracejudge.scores import Outcome, Score
-from tracejudge.store import OutboxItem, Store
-from tracejudge.testing import ManualClock, RecordingNotifier
+from tracejudge.store import OutboxItem, Store, StoredTrace
+from tracejudge.testing import ManualClock, RecordingNotifier, make_trace
 from tracejudge_consumer.alert_loop import LEASE, AlertLoop, load_series
 
 RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
@@ -390,3 +390,28 @@ def test_silence_is_told_once_across_restarts(world: World) -> None:
 def test_without_rules_the_judges_health_is_still_watched(world: World) -> None:
     world.store.scores.insert(world.rows((30, None)))
     assert kinds(world.loop(rules=[]).tick()) == ["evaluator_unhealthy"]
+
+
+def test_how_long_the_app_took_is_read_from_its_traces_where_a_rule_asks(world: World) -> None:
+    rows = world.rows((140, True))
+    traces = [
+        StoredTrace(
+            trace=make_trace(
+                k,
+                app=row.app,
+                trace_id=row.trace_id,
+                event_time=row.event_time,
+                latency_ms=9000.0 if k >= 100 else 300.0,
+            ),
+            ingested_at=row.judged_at,
+        )
+        for k, row in enumerate(rows)
+        if k != 3  # one that is not known
+    ]
+    world.store.traces.insert(traces)
+    world.store.scores.insert(rows)
+    rule = MinimumRule(name="slow", judge="lexical", measure="latency_ms", at_most=2000, minimum=0.9)
+    loop = world.loop(rules=[rule])
+    (event,) = loop.tick()
+    assert (event.kind, event.series.rule) == ("firing", "slow")
+    assert [status.n_eff for status in loop.status()] == [139]

@@ -93,7 +93,12 @@ def try_history(config: str, as_json: bool, since: datetime) -> None:
     """What the rules of the settings would have said about the scores that are stored."""
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
-        found = backtest(settings.rules, _scores(store, since), incidents=read_actions(store))
+        found = backtest(
+            settings.rules,
+            _scores(store, since),
+            incidents=read_actions(store),
+            latencies=lambda rows: store.traffic.latencies_ms({row.key: row.event_time for row in rows}),
+        )
     if as_json:
         click.echo(to_json({"since": since, "backtest": found}))
     else:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.budget import parts_of
+from tracejudge.alerts.budget import BUDGETS, parts_of
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.rule import Rule
 from tracejudge.alerts.status import SeriesStatus
-from tracejudge.scores import Score
+from tracejudge.scores import Score, TraceKey
 
 _PAGE: Final = 5000
 _QUALITY: Final = ("firing", "resolved", "escalated")
@@ -54,12 +54,18 @@ class Backtest:
     series: tuple[SeriesStatus, ...]
 
 
-def backtest(rules: Sequence[Rule], scores: Iterable[Score], *, incidents: Sequence[Action] = ()) -> Backtest:
+def backtest(
+    rules: Sequence[Rule],
+    scores: Iterable[Score],
+    *,
+    incidents: Sequence[Action] = (),
+    latencies: Callable[[Sequence[Score]], Mapping[TraceKey, float]] | None = None,
+) -> Backtest:
     """Folds live rows, in the order in which they were judged, as the alert loop would have; memory is that of the
     engine and the events.
 
     Baselines are learned from the first row on: rules that need one are quiet at the beginning. Nothing is known here
-    of accepted or dismissed alerts.
+    of accepted or dismissed alerts. `latencies` tells how long the app took for the traces of some rows, in ms.
     """
     engine = Engine(rules)
     events: list[AlertEvent] = []
@@ -71,7 +77,8 @@ def backtest(rules: Sequence[Rule], scores: Iterable[Score], *, incidents: Seque
             place = (score.environment, score.app)
             first, last = spans.get(place, (score.event_time, score.event_time))
             spans[place] = (min(first, score.event_time), max(last, score.event_time))
-        events += (event for event in engine.fold(page) if event.kind in _QUALITY)
+        known = latencies(page) if latencies is not None and engine.measures_latency else None
+        events += (event for event in engine.fold(page, latencies=known) if event.kind in _QUALITY)
     marks = [action for action in incidents if action.verb == "mark"]
     return Backtest(
         rows=rows,
@@ -91,9 +98,13 @@ def _place(
 ) -> PlaceFound:
     environment, app = place
     fired = [e for e in events if e.kind == "firing" and (e.series.environment, e.series.app) == place]
-    parts = parts_of(rules, environment=environment, app=app)
+    parts = {
+        name: part
+        for budget in BUDGETS
+        for name, part in parts_of(rules, environment=environment, app=app, budget=budget).items()
+    }
     days = (span[1] - span[0]) / timedelta(days=1)
-    # The parts of the budget sum to one; rules that promise differently have each their part of their own promise.
+    # The parts of each budget sum to one; rules that promise differently have each their part of their own promise.
     per_day = sum(24.0 * parts[rule.name] / rule.hours_between_false_alarms for rule in rules if rule.name in parts)
     return PlaceFound(
         environment=environment,

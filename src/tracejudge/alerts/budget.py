@@ -1,4 +1,4 @@
-"""How the alarm budget of an (environment, app) is shared by its quality series.
+"""How the alarm budget of an (environment, app) is shared by its quality series, and another by its health series.
 
     part of a rule      half of the budget goes to the rules that watch everything at once, half to those that watch
                         slices, each half in equal parts; where there is one kind only, it has the whole
@@ -6,7 +6,8 @@
 
 The shares of all series sum to 1 at most, and only shrink as slices appear: then sum_k share_k M_k minus the hours
 passed stays a supermartingale, and with alarm levels of 24 D / share_k hours the mean time to the first false alarm of
-all of them together is at least D days. Judges' health, and rules of other types than these three, are outside of it.
+all of them together is at least D days. Health series (`measures.py`, volume) share a budget of their own in the same
+way; rules that promise nothing are outside of both.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tracejudge.alerts.event import SeriesKey
-from tracejudge.alerts.rule import Rule
+from tracejudge.alerts.rule import BudgetKind, Rule
 
-QUALITY_TYPES: Final = ("minimum", "drift", "max_drop")
+BUDGETS: Final[tuple[BudgetKind, ...]] = ("quality", "health")
 OVERALL_HALF: Final = 0.5
 """What rules without slices have together, where others slice: most falls concern everything, and that one series has
 all of the evidence."""
 
 
-def parts_of(rules: Sequence[Rule], *, environment: str, app: str) -> Mapping[str, float]:
+def parts_of(
+    rules: Sequence[Rule], *, environment: str, app: str, budget: BudgetKind = "quality"
+) -> Mapping[str, float]:
     """By name, the part of the budget of each rule that could watch something there; they sum to 1."""
     there = [
-        rule
-        for rule in rules
-        if rule.type in QUALITY_TYPES and rule.environment == environment and rule.app in (None, app)
+        rule for rule in rules if rule.budget == budget and rule.environment == environment and rule.app in (None, app)
     ]
     overall = [rule.name for rule in there if not rule.group_by]
     sliced = [rule.name for rule in there if rule.group_by]
@@ -57,7 +58,11 @@ class Budget:
         place = (key.environment, key.app)
         parts = self._parts.get(place)
         if parts is None:
-            parts = self._parts[place] = parts_of(self._rules, environment=key.environment, app=key.app)
+            parts = self._parts[place] = {
+                name: part
+                for budget in BUDGETS
+                for name, part in parts_of(self._rules, environment=key.environment, app=key.app, budget=budget).items()
+            }
         slices = self._slices.get((*place, key.rule))
         return parts.get(key.rule, 1.0) / max(1, len(slices) if slices is not None else 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -19,7 +19,7 @@ from tracejudge.alerts.standing import DriftPolicy
 from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.status import SeriesStatus, status_of
 from tracejudge.anchors import AnchorRound
-from tracejudge.scores import LIVE_RUN, Score
+from tracejudge.scores import LIVE_RUN, Score, TraceKey
 
 MAX_SERIES_PER_RULE: Final = 1000
 """Further values of a rule's group_by are not watched, and counted: a group by something without end is a mistake."""
@@ -66,19 +66,21 @@ class Engine:
         self._gone: dict[str, None] = {}  # names of snapshots to be marked as retired
         self._now: datetime | None = None
 
-    def fold(self, scores: Iterable[Score]) -> list[AlertEvent]:
+    def fold(self, scores: Iterable[Score], *, latencies: Mapping[TraceKey, float] | None = None) -> list[AlertEvent]:
         """Folds live rows in the order given; the same rows in any batches give the same events.
 
         The health of every judge is watched, with or without a rule. Rows of other runs, and re-scores (revision above
-        0: their trace was folded when first judged), are passed over. The caller gives each (trace, JudgeId) once.
+        0: their trace was folded when first judged), are passed over. The caller gives each (trace, JudgeId) once, and
+        how long the app took for a trace, in ms, where a rule measures that (`measures_latency`).
         """
         events: list[AlertEvent] = []
         for score in scores:
             if score.run_id != LIVE_RUN or score.revision > 0:
                 continue
             health = self._fold_health(score, events)
+            latency_ms = latencies.get(score.key) if latencies else None
             for rule in self._rules_of(score.environment, score.app, score.judge_name):
-                self._fold_rule(rule, score, health, events)
+                self._fold_rule(rule, score, health, events, latency_ms=latency_ms)
         return events
 
     def fold_round(self, one: AnchorRound) -> list[AlertEvent]:
@@ -107,7 +109,7 @@ class Engine:
             series = self._series[key]
             deadline = growth.reminder_due(series, now)
             if deadline is not None:
-                events.append(self.judges.beside(growth.reminder(series, at=deadline)))
+                events.append(self._beside(series, growth.reminder(series, at=deadline)))
                 self._changed[key] = None
         self._retire(now)
         return events
@@ -128,7 +130,7 @@ class Engine:
             if action.verb == "acknowledge":
                 series.alert.acknowledged = True
                 continue
-            events.append(self.judges.beside(explain.closed_by_action(series, action)))
+            events.append(self._beside(series, explain.closed_by_action(series, action)))
             if action.verb == "accept":
                 series.accept()
             else:
@@ -157,6 +159,11 @@ class Engine:
             if one.w > 0.0 and (first is None or one.hour < first):
                 series.baseline.see_hour(one.hour, one.w, one.wx, one.w2, one.w2x)
         self._changed[key] = None
+
+    @property
+    def measures_latency(self) -> bool:
+        """Whether a rule is about how long the app took: `fold` wants to know then."""
+        return any(rule.measure == "latency_ms" for rule in self.rules.values())
 
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last fold and tick, in the order of their keys; those of judges last."""
@@ -233,7 +240,9 @@ class Engine:
         self._changed[place] = None
         return health
 
-    def _fold_rule(self, rule: Rule, score: Score, health: JudgeHealth, events: list[AlertEvent]) -> None:
+    def _fold_rule(
+        self, rule: Rule, score: Score, health: JudgeHealth, events: list[AlertEvent], *, latency_ms: float | None
+    ) -> None:
         key = SeriesKey(
             rule=rule.name,
             environment=score.environment,
@@ -254,16 +263,20 @@ class Engine:
             self._series[quiet].silent = False
             events.append(explain.data_back(self._series[quiet], at=score.judged_at))
             self._changed[quiet] = None
-        turn = series.fold(score, alarm_hours=self._budget.alarm_hours(key, rule))
+        turn = series.fold(score, alarm_hours=self._budget.alarm_hours(key, rule), latency_ms=latency_ms)
         if turn is Turn.FIRED:
             fired = explain.firing(series, share=self._budget.share(key), health=health.share)
-            events.append(self.judges.beside(fired))
+            events.append(self._beside(series, fired))
         elif turn is Turn.RESOLVED:
-            events.append(self.judges.beside(explain.resolved(series, at=score.judged_at)))
+            events.append(self._beside(series, explain.resolved(series, at=score.judged_at)))
             series.close()
         elif turn is Turn.ESCALATED and effective_severity(rule, heuristic=series.heuristic) == "page":
-            events.append(self.judges.beside(growth.escalated(series, at=score.judged_at)))
+            events.append(self._beside(series, growth.escalated(series, at=score.judged_at)))
         self._changed[key] = None
+
+    def _beside(self, series: Series, event: AlertEvent) -> AlertEvent:
+        """The event with what is known of its judge, where it is about verdicts."""
+        return self.judges.beside(event) if series.rule.budget == "quality" else event
 
     def _add(self, series: Series) -> None:
         self._series[series.key] = series

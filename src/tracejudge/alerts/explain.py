@@ -11,6 +11,7 @@ from typing import Final
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, Severity
 from tracejudge.alerts.health import HEALTHY_UP_TO, UNHEALTHY_ABOVE, InvalidShare, JudgeHealth
+from tracejudge.alerts.measures import in_words
 from tracejudge.alerts.recovery import RESOLVE_HOURS
 from tracejudge.alerts.rule import DriftRule, MinimumRule, Rule, effective_severity
 from tracejudge.alerts.state import Series, hypothetical_rate
@@ -60,7 +61,10 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
     if series.page is not None:
         evidence["page_drop"] = rule.page_drop
         evidence["page_evidence_hours"] = series.page.hours
-    summary += _coverage(evidence, since=since, health=health)
+    if rule.measure == "quality":
+        summary += _coverage(evidence, since=since, health=health)
+    else:
+        evidence["measure"], evidence["at_most"] = rule.measure, rule.at_most
     return alert_event(series, kind="firing", at=alert.at, summary=summary, evidence=evidence)
 
 
@@ -272,7 +276,8 @@ def _interval(rate: PassRate) -> str:
 
 def subject(series: Series) -> str:
     """Whose rate it is, in words: judge, application, slice."""
-    return f"{_judge(series.key, heuristic=series.heuristic)} of {_where(series.key)}"
+    rule, judge = series.rule, _judge(series.key, heuristic=series.heuristic)
+    return f"{in_words(rule.measure, at_most=rule.at_most, judge=judge)} of {_where(series.key)}"
 
 
 def _judge(key: SeriesKey, *, heuristic: bool) -> str:

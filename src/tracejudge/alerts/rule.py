@@ -16,15 +16,20 @@ from pydantic import (
     Tag,
     TypeAdapter,
     field_validator,
+    model_validator,
 )
 
 from tracejudge.alerts.event import Severity
+from tracejudge.alerts.measures import WITH_LIMIT, Measure
 
 HEALTH_RULE: Final = "evaluator-health"
 """The rule named in events about a judge's own health; no user's rule may take this name."""
 
 CHANNEL_RULE: Final = "channel-health"
 """The rule named in events about a channel that takes no alerts."""
+
+BudgetKind = Literal["quality", "health"]
+"""Health series have a budget of their own: they must not make alerts on quality slower."""
 
 GroupField = Literal["version", "category", "stratum"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$")]
@@ -87,6 +92,8 @@ class _Rule(BaseModel):
     min_effective_samples: float = Field(default=20, ge=1, le=100_000, allow_inf_nan=False)
     severity: Severity = "ticket"  # "page": where the fall is large enough; else a ticket
     page_drop: float = Field(default=0.03, ge=0.0, le=0.5, allow_inf_nan=False)  # a share; half of it never pages
+    measure: Measure = "quality"
+    at_most: float | None = Field(default=None, gt=0, allow_inf_nan=False)  # the limit of a measure that has one
     remind_after: str = "never"  # of an alert that is open and that nobody acknowledged
     heuristic_may_page: bool = False  # a judge without a model opens tickets only, unless told to page
     no_data_after: str = "24h"  # of silence, all groups together; "never" turns it off
@@ -129,6 +136,25 @@ class _Rule(BaseModel):
             )
         return text
 
+    @model_validator(mode="after")
+    def _measure_has_its_limit(self) -> _Rule:
+        unit = WITH_LIMIT.get(self.measure)
+        if unit is not None and self.at_most is None:
+            raise ValueError(f"at_most: measure {self.measure!r} needs one, in {unit}: above it a trace is a bad one")
+        if unit is None and self.at_most is not None:
+            raise ValueError(f"at_most: measure {self.measure!r} has no limit; remove it")
+        return self
+
+    @property
+    def budget(self) -> BudgetKind | None:
+        """With which rules it shares the promise of an (environment, app); None where it promises nothing."""
+        return "quality" if self.measure == "quality" else "health"
+
+    @property
+    def measured(self) -> tuple[object, ...]:
+        """What is counted, as part of the question."""
+        return () if self.measure == "quality" else (self.measure, self.at_most)
+
     @property
     def reminder(self) -> timedelta | None:
         """How long an open alert is left alone before it is told again; None: for ever."""
@@ -158,7 +184,7 @@ class MinimumRule(_Rule):
     @property
     def question(self) -> tuple[object, ...]:
         """What evidence is about: under another question it counts for nothing."""
-        return (self.type, self.group_by, self.minimum)
+        return (self.type, self.group_by, self.minimum, *self.measured)
 
     @property
     def demand(self) -> str:
@@ -179,7 +205,7 @@ class DriftRule(_Rule):
     @property
     def question(self) -> tuple[object, ...]:
         """What evidence is about: under another question it counts for nothing."""
-        return (self.type, self.group_by, self.min_drop)
+        return (self.type, self.group_by, self.min_drop, *self.measured)
 
     @property
     def demand(self) -> str:
@@ -208,7 +234,7 @@ class MaxDropRule(_Rule):
     @property
     def question(self) -> tuple[object, ...]:
         """What evidence is about: under another question it counts for nothing."""
-        return (self.type, self.group_by, self.max_drop, self.reference)
+        return (self.type, self.group_by, self.max_drop, self.reference, *self.measured)
 
     @property
     def demand(self) -> str:
@@ -245,4 +271,5 @@ def effective_severity(rule: Rule, *, heuristic: bool) -> Severity:
     >>> effective_severity(MinimumRule(name="r", judge="lexical", minimum=0.8, severity="page"), heuristic=True)
     'ticket'
     """
+    heuristic = heuristic and rule.budget == "quality"  # how long judging took is a fact, whoever judged
     return "ticket" if heuristic and not rule.heuristic_may_page else rule.severity

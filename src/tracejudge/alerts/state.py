@@ -13,6 +13,7 @@ from tracejudge.alerts.baseline import Baseline
 from tracejudge.alerts.bets import PRIOR, Bets, hypothetical_rates
 from tracejudge.alerts.detector import DropDetector, place_from_state, place_to_state
 from tracejudge.alerts.event import SeriesKey, Severity
+from tracejudge.alerts.measures import WEIGHTED, good
 from tracejudge.alerts.page_worthy import page_evidence_of
 from tracejudge.alerts.recovery import RecoveryDetector
 from tracejudge.alerts.repeats import Repeats
@@ -105,7 +106,7 @@ class Series:
         self.alert: OpenAlert | None = None
         self.page = page_evidence_of(rule)
 
-    def fold(self, score: Score, *, alarm_hours: float) -> Turn | None:
+    def fold(self, score: Score, *, alarm_hours: float, latency_ms: float | None = None) -> Turn | None:
         """Folds a row; FIRED when it carries the evidence to `alarm_hours`, RESOLVED when it closes the alert.
 
         An open alert is left with an empty `event_id`; a closed one stays in `alert` until `close`.
@@ -118,7 +119,9 @@ class Series:
             self.last_judged_at = score.judged_at
         self.heuristic = "heuristic" in score.flags
         mind = self.alert.recovery if self.alert is not None else self.detector
-        if not score.outcome.settled:
+        measure = self.rule.measure
+        passed = good(measure, score, at_most=self.rule.at_most, latency_ms=latency_ms)
+        if passed is None:
             self._pass_time(mind, hours)
             return None
         if self.watermark.at is not None and self.watermark.at - score.event_time > TOO_LATE:
@@ -128,9 +131,8 @@ class Series:
             self.unusable += 1
             self._pass_time(mind, hours)
             return None
-        passed = score.outcome.value == "passed"
-        weight = score.weight
-        earlier = self.repeats.before(score.content_hash, at, weight)
+        weight = score.weight if measure in WEIGHTED else 1.0
+        earlier = self.repeats.before(score.content_hash, at, weight) if measure == "quality" else None
         if earlier is not None:
             self._fold_repeat(passed=passed, weight=weight, before=earlier, at=at, hours=hours)
             return None
@@ -154,7 +156,8 @@ class Series:
             learning.see(passed=passed, weight=weight, at=at)
         self.sums = self.sums.plus(passed=passed, weight=weight, trimmed=scaled.trimmed)
         if not passed:
-            self.failures.append(Failure(at, score.score if score.score is not None else 0.0, score.trace_id))
+            worst = score.score if measure == "quality" and score.score is not None else 0.0
+            self.failures.append(Failure(at, worst, score.trace_id))
         if self.alert is not None:
             if self._recovered(self.alert):
                 return Turn.RESOLVED

@@ -1,0 +1,140 @@
+"""How judging and answering went, on the detector of the pass rate: shares with a promise and a budget of their own."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.verdicts import row
+from tracejudge.alerts import AlertEvent, DriftRule, Engine, MinimumRule
+from tracejudge.alerts.budget import Budget
+from tracejudge.alerts.event import SeriesKey
+from tracejudge.scores import Score, TraceKey, Usage
+
+MEASURES: dict[str, dict[str, Any]] = {
+    "invalid": {},
+    "lag_s": {"at_most": 60},
+    "judge_latency_ms": {"at_most": 3000},
+    "tokens": {"at_most": 2000},
+    "usd": {"at_most": 0.01},
+    "latency_ms": {"at_most": 1500},
+}
+
+
+def rule(measure: str, **fields: Any) -> MinimumRule:
+    values = {"name": measure, "judge": "lexical", "minimum": 0.9, "measure": measure, **MEASURES.get(measure, {})}
+    return MinimumRule(**{**values, **fields})
+
+
+def traffic(measure: str, *, bad_from: int, length: int, seed: int = 1) -> tuple[list[Score], dict[TraceKey, float]]:
+    """One trace a minute; 3 % are bad in the measure, and half of them from `bad_from` on."""
+    rng, rows, latencies = random.Random(seed), [], {}
+    for k in range(length):
+        bad = rng.random() < (0.5 if k >= bad_from else 0.03)
+        usage = Usage(
+            calls=1,
+            input_tokens=5000 if bad and measure == "tokens" else 500,
+            output_tokens=10,
+            cost_usd=0.05 if bad and measure == "usd" else 0.001,
+            latency_ms=9000.0 if bad and measure == "judge_latency_ms" else 400.0,
+        )
+        one = row(k, passed=None if bad and measure == "invalid" else True, usage=usage)
+        wait = timedelta(seconds=600 if bad and measure == "lag_s" else 20)
+        rows.append(row(k, passed=None if one.score is None else True, usage=usage, judged_at=one.event_time + wait))
+        latencies[one.key] = 5000.0 if bad and measure == "latency_ms" else 300.0
+    return rows, latencies
+
+
+def fired(events: list[AlertEvent]) -> list[tuple[str, str]]:
+    return [(event.kind, event.series.rule) for event in events if event.kind in ("firing", "resolved")]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_each_measure_tells_of_its_own_trouble_and_of_no_other(measure: str) -> None:
+    rows, latencies = traffic(measure, bad_from=400, length=500)
+    rules = [*(rule(name) for name in MEASURES), MinimumRule(name="quality", judge="lexical", minimum=0.9)]
+    events = Engine(rules).fold(rows, latencies=latencies)
+    assert fired(events) == [("firing", measure)]
+    event = next(event for event in events if event.kind == "firing")
+    assert event.evidence["measure"] == measure
+    assert event.evidence["at_most"] == MEASURES[measure].get("at_most")
+    assert "of app" in event.summary or "of shop" in event.summary
+    assert "fell below 90 %" in event.summary
+    healthy, known = traffic(measure, bad_from=900, length=900, seed=3)
+    assert fired(Engine(rules).fold(healthy, latencies=known)) == []
+
+
+def test_a_learned_baseline_serves_them_too() -> None:
+    rows, _ = traffic("lag_s", bad_from=8000, length=8200)
+    drift = DriftRule(type="drift", name="lag", judge="lexical", measure="lag_s", at_most=60)
+    assert fired(Engine([drift]).fold(rows))[0] == ("firing", "lag")
+
+
+def test_a_trace_that_says_nothing_about_a_measure_is_no_observation() -> None:
+    cached = [row(k, passed=True, usage=Usage()) for k in range(300)]
+    engine = Engine([rule("judge_latency_ms"), rule("usd"), rule("latency_ms"), rule("invalid")])
+    assert fired(engine.fold(cached)) == []
+    seen = {status.key.rule: status.n_eff for status in engine.status()}
+    assert seen == {"judge_latency_ms": 0, "usd": 0, "latency_ms": 0, "invalid": 300}
+
+
+def test_judging_counts_each_row_once_and_traffic_by_its_weight() -> None:
+    same = [row(k, passed=True, content_hash="same", inclusion_probability=0.1) for k in range(50)]
+    engine = Engine([rule("invalid"), rule("latency_ms"), MinimumRule(name="quality", judge="lexical", minimum=0.9)])
+    engine.fold(same, latencies={one.key: 10.0 for one in same})
+    seen = {status.key.rule: status.n_eff for status in engine.status()}
+    assert seen["invalid"] == 50, "each copy was really judged, or failed to be"
+    assert seen["latency_ms"] == 50
+    assert seen["quality"] == 1
+
+
+def test_health_has_a_budget_of_its_own_and_takes_nothing_from_quality() -> None:
+    quality = MinimumRule(name="quality", judge="lexical", minimum=0.9)
+    rules = (quality, rule("lag_s"), rule("invalid"), rule("usd"))
+
+    def share(name: str) -> float:
+        key = SeriesKey(rule=name, environment="production", app="a", judge_name="lexical", judge_id="x")
+        return Budget(rules).share(key)
+
+    assert share("quality") == 1.0
+    assert [share(name) for name in ("lag_s", "invalid", "usd")] == [pytest.approx(1 / 3)] * 3
+
+
+def test_how_long_judging_took_is_a_fact_also_of_a_judge_without_a_model() -> None:
+    rows, _ = traffic("lag_s", bad_from=100, length=200)
+    flagged = [Score(**{**_fields(one), "flags": ("heuristic",)}) for one in rows]
+    (event,) = [
+        event
+        for event in Engine([rule("lag_s", severity="page", page_drop=0.0)]).fold(flagged)
+        if event.kind == "firing"
+    ]
+    assert event.severity == "page"
+
+
+def _fields(score: Score) -> dict[str, Any]:
+    return {name: getattr(score, name) for name in Score.__slots__}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"measure": "lag_s"}, "at_most: measure 'lag_s' needs one, in seconds"),
+        ({"measure": "invalid", "at_most": 3}, "at_most: measure 'invalid' has no limit"),
+        ({"measure": "colour"}, "measure"),
+    ],
+)
+def test_a_measure_without_its_limit_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        MinimumRule(name="r", judge="lexical", minimum=0.9, **fields)
+
+
+def test_another_limit_is_another_question() -> None:
+    rows, _ = traffic("lag_s", bad_from=100, length=200)
+    engine = Engine([rule("lag_s")])
+    assert ("firing", "lag_s") in fired(engine.fold(rows))
+    other = Engine([rule("lag_s", at_most=30)])
+    (closed,) = other.restore(engine.snapshot())
+    assert closed.evidence["closed_because"] == "rule_changed"
