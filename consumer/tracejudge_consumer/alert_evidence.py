@@ -14,7 +14,7 @@ from typing import Final
 
 from tracejudge.alerts import AlertEvent
 from tracejudge.clock import Clock
-from tracejudge.evidence import Evidence, evidence_page, gather, with_evidence
+from tracejudge.evidence import TELLS_OF_A_FALL, Evidence, evidence_page, gather, with_evidence
 from tracejudge.evidence.page import Quotes
 from tracejudge.scores import LIVE_RUN, TraceKey
 from tracejudge.store import Store
@@ -32,7 +32,7 @@ _SWEEP_EVERY_S: Final = 300.0
 
 
 class AlertEvidence:
-    """Explains firing alerts. `criteria`: what each judge of the settings measures. `texts`: may pages quote traces."""
+    """Explains alerts of a fall. `criteria`: what each judge measures. `texts`: whether pages may quote traces."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class AlertEvidence:
         self._swept_at: float | None = None
 
     def explained(self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None]) -> list[AlertEvent]:
-        """The events in their order, firing ones with their evidence where there is time for it."""
+        """The events in their order, those that tell of a fall with their evidence where there is time for it."""
         now = self._clock.now()
         wanted = [
             event
             for event in events
-            if event.kind == "firing" and (event.event_id in still_open or now - event.at <= _STALE_AFTER)
+            if event.kind in TELLS_OF_A_FALL and (_alert_of(event) in still_open or now - event.at <= _STALE_AFTER)
         ]
-        wanted.sort(key=lambda event: event.event_id not in still_open)
+        wanted.sort(key=lambda event: _alert_of(event) not in still_open)
         chosen = {event.event_id for event in wanted[:MOST_AT_ONCE]}
         if len(wanted) > MOST_AT_ONCE:
             logger.warning("evidence: %d of %d alerts of this round are told without it", len(wanted) - MOST_AT_ONCE,
@@ -68,7 +68,7 @@ class AlertEvidence:
         return [self._explained(event, now) if event.event_id in chosen else event for event in events]
 
     def evidence(self, event: AlertEvent) -> Evidence:
-        """The evidence of one firing alert. Raises ValueError for another event, and what the store raises."""
+        """The evidence of one alert. Raises ValueError for another event, and what the store raises."""
         return gather(self._store, event, criteria=self._criteria, actions=read_actions(self._store))
 
     def html(self, evidence: Evidence, *, texts: bool | None = None) -> str:
@@ -118,3 +118,9 @@ class AlertEvidence:
             verdict = next((s for s in scores if s.run_id == LIVE_RUN and s.judge_id == series.judge_id), None)
             found[trace_id] = (traces.get(key), verdict)
         return found
+
+
+def _alert_of(event: AlertEvent) -> str:
+    """The id of the alert that an event is about: its own, or that of the one that grew."""
+    fired = event.evidence.get("fired_event_id")
+    return fired if isinstance(fired, str) else event.event_id

@@ -1,7 +1,7 @@
 """What stands behind an alert: where it fell, in which half of the system, what to read, and how far to trust it."""
 
 from tracejudge.evidence.decomposition import Decomposition, SlicePart, decompose
-from tracejudge.evidence.gather import MOST_ROWS, Evidence, gather
+from tracejudge.evidence.gather import MOST_ROWS, TELLS_OF_A_FALL, Evidence, gather
 from tracejudge.evidence.page import evidence_page
 from tracejudge.evidence.reading import Reading
 from tracejudge.evidence.standing_out import Finding, SlicedBy
@@ -11,6 +11,7 @@ from tracejudge.evidence.worst import WorstTrace
 
 __all__ = [
     "MOST_ROWS",
+    "TELLS_OF_A_FALL",
     "Decomposition",
     "Evidence",
     "Finding",

@@ -27,6 +27,9 @@ from tracejudge.scores import Bucket, JudgeId
 from tracejudge.store import JudgedQuery, JudgedRow, RateQuery, ScoreFilter, Store
 from tracejudge.windows import PassRate, enough, pass_rate
 
+TELLS_OF_A_FALL: Final = frozenset({"firing", "escalated"})
+"""Kinds of events that have evidence."""
+
 MOST_ROWS: Final = 10_000
 """Rows read of each period. At a rate of 95 % so many leave half a point of interval."""
 
@@ -73,13 +76,13 @@ class Evidence:
 
 
 def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], actions: Sequence[Action] = ()) -> Evidence:
-    """The evidence of a firing alert. `criteria` says what each judge of the settings measures.
+    """The evidence of an alert that fired or grew. `criteria` says what each judge of the settings measures.
 
     Raises ValueError for an event that names no start, and StoreError or ServiceUnavailable when the store does not
     answer.
     """
     began = event.evidence.get("started_about")
-    if not isinstance(began, str):
+    if event.kind not in TELLS_OF_A_FALL or not isinstance(began, str):
         raise ValueError(f"event {event.event_id} of kind {event.kind!r} tells of no fall; only firing alerts do")
     started = datetime.fromisoformat(began)
     events = store.alert_events.all(limit=10_000)

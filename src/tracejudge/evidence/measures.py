@@ -119,6 +119,8 @@ def _number(name: str, before: Sequence[JudgedRow], since: Sequence[JudgedRow], 
             return None
         total = sum(weight for weight, _ in known)
         mean = sum(weight * value for weight, value in known) / total
+        if not isfinite(mean):
+            return None  # scores near the greatest floats, whose sums are none
         if max(abs(value - mean) for _, value in known) <= _DIGITS * abs(mean):
             sides.append((known[0][1], 0.0, len(known)))  # all the same, but for the last digits of the sums
             continue
@@ -127,6 +129,6 @@ def _number(name: str, before: Sequence[JudgedRow], since: Sequence[JudgedRow], 
     (old, old_variance, n_old), (new, new_variance, n_new) = sides
     half = _Z * sqrt(old_variance + new_variance)
     if not isfinite(half + old + new):
-        return None  # scores near the greatest floats, whose squares are none
+        return None  # nor are their squares
     change = Estimate(value=new - old, low=new - old - half, high=new - old + half)
     return Measure(name=name, unit="number", before=old, since=new, change=change, traces=n_old + n_new)

@@ -58,11 +58,12 @@ def track_record(
 ) -> TrackRecord:
     """What became of earlier alerts, up to `event`."""
     place = (event.series.environment, event.series.app)
+    told_now = {event.event_id, event.evidence.get("fired_event_id")}
     fired = [
         one
         for one in events
         if one.kind == "firing"
-        and one.event_id != event.event_id
+        and one.event_id not in told_now
         and one.at <= event.at
         and (one.series.environment, one.series.app) == place
     ]

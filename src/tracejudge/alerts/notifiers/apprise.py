@@ -7,7 +7,7 @@ from typing import Any
 
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, not_public, resolve
-from tracejudge.alerts.notifiers.formats import event_line
+from tracejudge.alerts.notifiers.formats import event_line, told
 from tracejudge.alerts.notify import Message, NotDelivered
 from tracejudge.errors import MissingExtra, SettingsError
 
@@ -57,7 +57,8 @@ class AppriseNotifier:
         return self._name
 
     def notify(self, event: AlertEvent) -> None:
-        self._send(f"[tracejudge] {event.severity} {event.kind}", event_line(event), firing=event.kind == "firing")
+        body = "\n".join([event_line(event), *told(event)])
+        self._send(f"[tracejudge] {event.severity} {event.kind}", body, firing=event.kind == "firing")
 
     def notify_all(self, message: Message) -> None:
         lines = [event_line(event) for event in message.events]

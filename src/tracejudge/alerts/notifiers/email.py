@@ -15,7 +15,7 @@ from typing import Any, Final
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.incident import incident_key
 from tracejudge.alerts.notifiers.address import Address, AddressRefused, Resolve, checked_address, resolve
-from tracejudge.alerts.notifiers.formats import event_line
+from tracejudge.alerts.notifiers.formats import event_line, told
 from tracejudge.alerts.notify import Message, NotDelivered
 from tracejudge.alerts.wire import event_to_json
 
@@ -120,8 +120,9 @@ class EmailNotifier:
         threads = dict.fromkeys(map(_thread, events))
         mail["References"] = " ".join(list(threads)[:_MOST_THREADS])
         mail["Message-ID"] = f"<{ident}@tracejudge>"
-        told = [json.dumps(event_to_json(event), indent=2, ensure_ascii=True) for event in events]
-        mail.set_content("\n".join([summary, "", *above, *told, ""]))
+        written = [json.dumps(event_to_json(event), indent=2, ensure_ascii=True) for event in events]
+        evidence = [line for event in events for line in told(event)]
+        mail.set_content("\n".join([summary, "", *above, *evidence, *([""] if evidence else []), *written, ""]))
         return mail
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from tracejudge.alerts.event import AlertEvent, Severity
 from tracejudge.alerts.incident import OPENS, incident_key, incident_kind
 from tracejudge.alerts.notify import Message
+from tracejudge.alerts.told import evidence_lines, evidence_link
 from tracejudge.alerts.wire import EVENT_VERSION, event_to_json
 
 Body = dict[str, Any] | list[dict[str, Any]]
@@ -19,16 +20,21 @@ EncodeAll = Callable[[Message], Body]
 
 PAGERDUTY_URL: Final = "https://events.pagerduty.com/v2/enqueue"
 LONGEST_LINE: Final = 300  # characters of one event among several
+LONGEST_EVIDENCE: Final = 600  # characters of one line of evidence
 
 _OPEN_FOR: Final = timedelta(days=365)
 """Alertmanager takes an alert that is not sent again within minutes for over, unless it is told until when it lasts."""
 
 
 def slack_body(event: AlertEvent) -> Body:
-    """For an incoming webhook: one line in bold, one of what it is about. Names cannot become links or mentions."""
+    """For an incoming webhook: one line in bold, one of what it is about, and its evidence. Names cannot become links
+    or mentions."""
     heuristic = ", heuristic" if event.heuristic else ""
     about = f"{event.kind} ({event.severity}{heuristic}) {event.at.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}Z"
-    return _slack_text(f"*{_slack(event.summary)}*", _slack(f"{about}, rule {event.series.rule}, {event.event_id}"))
+    evidence = [f"\u2022 {_slack(line)}" for line in told(event)]
+    return _slack_text(
+        f"*{_slack(event.summary)}*", _slack(f"{about}, rule {event.series.rule}, {event.event_id}"), *evidence
+    )
 
 
 def slack_message(message: Message) -> Body:
@@ -45,6 +51,15 @@ def event_line(event: AlertEvent) -> str:
     if len(text) > LONGEST_LINE:
         text = text[: LONGEST_LINE - 3] + "..."
     return "".join(char if char.isprintable() else "?" for char in f"{text} [{event.event_id}]")
+
+
+def told(event: AlertEvent) -> list[str]:
+    """The lines of an event's evidence, each of bounded length, and where its page is; nothing that could steer a
+    terminal."""
+    link = evidence_link(event)
+    lines = [*evidence_lines(event), *([f"evidence: {link}"] if link is not None else [])]
+    cut = (line if len(line) <= LONGEST_EVIDENCE else line[: LONGEST_EVIDENCE - 3] + "..." for line in lines)
+    return ["".join(char if char.isprintable() else "?" for char in line) for line in cut]
 
 
 def webhook_message(message: Message) -> Body:
@@ -77,6 +92,9 @@ def pagerduty_body(event: AlertEvent, *, routing_key: str) -> Body:
         "class": event.kind,
         "custom_details": event_to_json(event),
     }
+    link = evidence_link(event)
+    if link is not None and link.startswith("http"):
+        body["links"] = [{"href": link, "text": "evidence"}]
     return body
 
 
@@ -108,12 +126,17 @@ def _alert(event: AlertEvent, *, severity: Severity, ends: bool) -> dict[str, An
     alert: dict[str, Any] = {
         # An empty label is none to Alertmanager.
         "labels": {name: value for name, value in labels.items() if value},
-        "annotations": {"summary": event.summary, "event_id": event.event_id},
+        "annotations": {"summary": event.summary, "event_id": event.event_id, **_annotations(event)},
         "endsAt": (at if ends else at + _OPEN_FOR).isoformat(timespec="milliseconds"),
     }
     if not ends:
         alert["startsAt"] = at.isoformat(timespec="milliseconds")
     return alert
+
+
+def _annotations(event: AlertEvent) -> dict[str, str]:
+    lines = told(event)
+    return {"evidence": "\n".join(lines)} if lines else {}
 
 
 def _slack_text(*lines: str) -> Body:
