@@ -20,6 +20,7 @@ from tracejudge.errors import (
     CheckFailed,
     MissingExtra,
     NotFound,
+    NothingToDecide,
     SchemaTooNew,
     ServiceUnavailable,
     SettingsError,
@@ -141,6 +142,8 @@ def run(args: Sequence[str] | None = None) -> int:
         return _fail(error, EXIT_UNAVAILABLE)
     except (NotFound, CheckFailed) as error:
         return _fail(error, EXIT_FAILED)
+    except NothingToDecide as error:
+        return _fail(error, EXIT_UNDECIDED)
     except BrokenPipeError:
         # `tracejudge rates | head`: the reader has seen enough. Closing stderr keeps the interpreter quiet at exit.
         sys.stderr.close()

@@ -11,6 +11,8 @@ TraceJudgeError
 │   └── SchemaTooNew         a newer release has migrated this store
 ├── JudgeGone                the judge cannot answer anybody: unknown model, bad key, no quota
 │   └── JudgeDown            its endpoint does not answer now: it passes, traces can wait for it
+├── CheckFailed              something that is watched is worse than its limit              (exit 1)
+├── NothingToDecide          there is nothing to judge by, so nothing was decided           (exit 2)
 └── NotFound                 what was asked for does not exist (a trace, a run, a judge)    (exit 1)
 """
 
@@ -93,6 +95,10 @@ class JudgeDown(JudgeGone):
 
 class CheckFailed(TraceJudgeError):
     """Something that is watched is worse than its limit; going on would do harm."""
+
+
+class NothingToDecide(TraceJudgeError):
+    """A check was asked for and there is nothing to check: that is neither good nor bad."""
 
 
 class NotFound(TraceJudgeError):

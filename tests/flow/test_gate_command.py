@@ -44,7 +44,7 @@ def test_score_then_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert "needs a baseline" in capsys.readouterr().err
     assert run(["gate", good, "--baseline", "b.json", "--update-baseline"]) == EXIT_DONE
     assert run(["gate", good, "--baseline", "b.json", "--junit", "g.xml", "--markdown", "g.md"]) == EXIT_DONE
-    assert "lexical at least 80 %" in capsys.readouterr().out
+    assert "lexical (heuristic) at least 80 %" in capsys.readouterr().out
     assert 'failures="0"' in Path("g.xml").read_text()
     assert Path("g.md").read_text().startswith("### tracejudge gate: passed")
 
@@ -66,6 +66,33 @@ def test_score_then_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert run(["gate", good]) == EXIT_USAGE
     assert "thresholds[0].minimum" in capsys.readouterr().err
     assert run(["gate"]) == EXIT_USAGE
+    assert run(["gate", good, worse]) == EXIT_USAGE
+    (tmp_path / "none.jsonl").write_text("")
+    Path("thresholds.toml").write_text(THRESHOLDS)
+    assert run(["gate", "none.jsonl"]) == EXIT_UNDECIDED
+    assert "nothing is decided" in capsys.readouterr().err
+    assert run(["gate", str(tmp_path / "d.jsonl")]) == EXIT_FAILED
+    assert "has no judge_id" not in (said := capsys.readouterr().err)
+    assert "not the dataset" in said
+
+
+def test_several_runs_and_anchors_make_a_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("thresholds.toml").write_text('[[thresholds]]\njudge = "lexical"\nmax_drop = "noise"\n')
+    runs = [scored(dataset(tmp_path / f"{bad}.jsonl", bad=bad)) for bad in (2, 3, 2)]
+    anchors = scored(dataset(tmp_path / "anchors.jsonl", bad=30))
+    capsys.readouterr()
+    assert run(["gate", *runs, "--anchors", anchors, "--baseline", "b.json", "--update-baseline"]) == EXIT_DONE
+    assert "180 verdicts of 3 runs, 60 of anchors" in capsys.readouterr().out
+    assert run(["gate", runs[1], "--anchors", anchors, "--baseline", "b.json"]) == EXIT_DONE
+    shown = capsys.readouterr().out
+    assert "lexical (heuristic) judges the anchors as before" in shown
+    assert "within the noise of the baseline" in " ".join(shown.split())
+    worse = scored(dataset(tmp_path / "worse.jsonl", bad=12))
+    assert run(["gate", worse, "--anchors", anchors, "--baseline", "b.json"]) == EXIT_FAILED
+    assert run(["gate", worse, "--baseline", "b.json"]) == EXIT_FAILED  # the anchors are missing: void
 
 
 def test_a_stored_run(store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

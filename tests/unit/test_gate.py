@@ -23,6 +23,7 @@ from tracejudge.gate import (
     junit_xml,
     markdown,
     of_run,
+    of_runs,
     of_scores,
     read_baseline,
     read_rows,
@@ -131,6 +132,76 @@ def test_a_planted_regression_is_blocked_and_noise_of_the_same_size_passes() -> 
     assert passed >= 190, passed
 
 
+def drawn(chances: list[float], rng: random.Random) -> RunVerdicts:
+    """A run in which each case passes with a chance of its own."""
+    return run_of([Outcome.PASSED if rng.random() < chance else Outcome.FAILED for chance in chances])
+
+
+def test_the_noise_of_constant_code_passes_and_a_regression_beyond_it_is_blocked() -> None:
+    """200 seeds: 200 cases of which a fifth are decided by a coin at each run; then a tenth of the passes is lost."""
+    chances = [1.0] * 140 + [0.5] * 40 + [0.0] * 20
+    asked = thresholds({"max_drop": "noise"})
+    blocked = passed = 0
+    for seed in range(200):
+        rng = random.Random(seed)
+        baseline = of_runs([drawn(chances, rng) for _ in range(5)])
+        same = decide(asked, drawn(chances, rng), baseline)
+        lost = set(rng.sample(range(140), 28))
+        worse = decide(asked, drawn([0.0 if n in lost else c for n, c in enumerate(chances)], rng), baseline)
+        passed += same.decided is Decided.PASSED
+        blocked += worse.decided is Decided.FAILED
+    assert passed >= 190, passed
+    assert blocked >= 180, blocked
+    assert "the same code moves by up to" in worse.checks[0].words
+
+
+def test_noise_needs_several_runs_of_one_dataset_and_judge() -> None:
+    one = run_of(passing(50, 0))
+    with pytest.raises(CheckFailed, match="several runs at constant code"):
+        decide(thresholds({"max_drop": "noise"}), one, of_run(one))
+    with pytest.raises(CheckFailed, match="same JudgeIds throughout"):
+        of_runs([one, run_of(passing(50, 0), judge_id=f"{JUDGE}@2")])
+    # A case that never flipped may flip once: that alone is no proof.
+    lucky = of_runs([one, one, one])
+    assert decide(thresholds({"max_drop": "noise"}), run_of(passing(49, 1)), lucky).decided is Decided.PASSED
+    assert decide(thresholds({"max_drop": "noise"}), run_of(passing(46, 4)), lucky).decided is Decided.FAILED
+
+
+def test_one_case_id_in_two_apps_is_two_cases(tmp_path: Path) -> None:
+    def of(shop: Outcome, desk: Outcome) -> RunVerdicts:
+        both = (("shop", shop), ("desk", desk))
+        verdicts = [
+            Verdict(case=f"c-{n}", judge_name=JUDGE, judge_id=f"{JUDGE}@1", outcome=outcome, slices={"app": app})
+            for n in range(40) for app, outcome in both
+        ]  # fmt: skip
+        return RunVerdicts(dataset="d", verdicts=tuple(verdicts))
+
+    write_baseline(tmp_path / "b.json", of_run(of(Outcome.PASSED, Outcome.FAILED)))
+    baseline = read_baseline(tmp_path / "b.json")
+    (same,) = decide(thresholds({"max_drop": 0.02}), of(Outcome.PASSED, Outcome.FAILED), baseline).checks
+    assert (same.cases, same.changed, same.decided) == (80, (), Decided.PASSED)
+    (worse,) = decide(thresholds({"max_drop": 0.02}), of(Outcome.FAILED, Outcome.FAILED), baseline).checks
+    assert (worse.decided, worse.changed[0]) == (Decided.FAILED, "shop/c-0")
+
+
+def test_a_judge_that_moved_on_its_anchors_decides_no_fall() -> None:
+    before, good = passing(100, 0), run_of(passing(50, 50), dataset="anchors")
+    baseline = of_runs([run_of(before)], [good])
+    asked, after = thresholds({"max_drop": 0.02, "minimum": 0.5}), run_of(flipped(before, down=30, up=0, seed=1))
+    steady = decide(asked, after, baseline, anchors=good)
+    assert [check.decided for check in steady.checks] == [Decided.PASSED, Decided.PASSED, Decided.FAILED]
+    stricter = run_of(passing(20, 80), dataset="anchors")
+    moved = decide(asked, after, baseline, anchors=stricter)
+    assert {check.kind: check.decided for check in moved.checks} == {
+        "anchors": Decided.UNDECIDED, "minimum": Decided.PASSED, "max_drop": Decided.UNDECIDED,
+    }  # fmt: skip
+    assert moved.decided is Decided.UNDECIDED
+    assert "the judge moved" in moved.checks[2].words
+    for run_anchors, base in ((None, baseline), (good, of_run(run_of(before)))):
+        with pytest.raises(CheckFailed, match="--anchors"):
+            decide(asked, after, base, anchors=run_anchors)
+
+
 def test_the_cases_that_got_worse_are_named() -> None:
     before = passing(100, 0)
     after = flipped(before, down=30, up=0, seed=1)
@@ -166,7 +237,7 @@ def test_a_baseline_file_says_what_it_was_made_of(tmp_path: Path) -> None:
     baseline = of_run(run_of([Outcome.PASSED, Outcome.FAILED, Outcome.INVALID, None]))
     write_baseline(path, baseline)
     assert read_baseline(path) == baseline
-    for text, words in (("{", "is not JSON"), ('{"format": 2}', "format 2"), ('{"format": 1}', "is no baseline")):
+    for text, words in (("{", "is not JSON"), ('{"format": 1}', "format 1"), ('{"format": 2}', "is no baseline")):
         path.write_text(text)
         with pytest.raises(CheckFailed, match=words):
             read_baseline(path)
@@ -236,7 +307,7 @@ def test_junit_and_markdown_hold_no_markup_of_a_case() -> None:
     base = RunVerdicts(
         dataset="d",
         verdicts=tuple(
-            Verdict(case=v.case, judge_name=JUDGE, judge_id=v.judge_id, outcome=Outcome.PASSED, slices={})
+            Verdict(case=v.case, judge_name=JUDGE, judge_id=v.judge_id, outcome=Outcome.PASSED, slices={"app": ""})
             for v in hostile.verdicts
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ from tracejudge.gate import (
     decide,
     junit_xml,
     markdown,
-    of_run,
+    of_runs,
     of_scores,
     read_baseline,
     read_rows,
@@ -41,6 +42,7 @@ Examples:
   tracejudge gate dataset.jsonl.scores.jsonl --baseline baseline.json --markdown comment.md
   tracejudge gate --run nightly --thresholds quality.toml --junit gate.xml
   tracejudge gate dataset.jsonl.scores.jsonl --baseline baseline.json --update-baseline
+  tracejudge gate run1.jsonl run2.jsonl run3.jsonl --baseline baseline.json --update-baseline   the same code thrice
 
 \b
 thresholds.toml:
@@ -48,17 +50,26 @@ thresholds.toml:
   [[thresholds]]
   judge = "faithfulness"
   minimum = 0.80
-  max_drop = 0.03                   # below the baseline, on the same cases
+  max_drop = 0.03                   # below the baseline, on the same cases; or "noise": as the same code does by itself
   [[thresholds]]
   judge = "faithfulness"
   where = { category = "returns" }
   minimum = 0.75
 
-A check fails when its whole interval lies beyond the limit; strict = true asks for evidence that it is good.
+A check fails when its whole interval lies beyond the limit; strict = true asks for evidence that it is good. With a
+baseline of several runs of the same code the interval of a drop is what that code does by itself. With --anchors (rows
+of answers that never change, judged along) a judge that moved since the baseline decides no drop.
 Exit status: 0 passed, 1 failed, 2 not enough evidence.""",
 )
-@click.argument("rows", type=click.Path(exists=True, dir_okay=False), required=False)
-@click.option("--run", "run_id", default=None, help="A stored run instead of a file of rows.")
+@click.argument("rows", type=click.Path(exists=True, dir_okay=False), nargs=-1)
+@click.option("--run", "run_ids", multiple=True, help="A stored run instead of a file of rows.")
+@click.option(
+    "--anchors",
+    "anchor_files",
+    type=click.Path(exists=True, dir_okay=False),
+    multiple=True,
+    help="Rows of the judges on answers that never change.",
+)
 @click.option(
     "--thresholds",
     "thresholds_file",
@@ -74,8 +85,9 @@ Exit status: 0 passed, 1 failed, 2 not enough evidence.""",
 @config_option
 @json_option
 def command(
-    rows: str | None,
-    run_id: str | None,
+    rows: tuple[str, ...],
+    run_ids: tuple[str, ...],
+    anchor_files: tuple[str, ...],
     thresholds_file: str,
     baseline_file: str | None,
     update_baseline: bool,
@@ -85,25 +97,32 @@ def command(
     as_json: bool,
 ) -> int:
     """Pass or fail a release on the verdicts of a run."""
-    if (rows is None) == (run_id is None):
+    if bool(rows) == bool(run_ids):
         raise click.UsageError("name a file of rows that `tracejudge score` wrote, or --run NAME")
+    if not update_baseline and max(len(rows), len(run_ids), len(anchor_files)) > 1:
+        raise click.UsageError("one run is held against the baseline; several make one, with --update-baseline")
     if not update_baseline and not Path(thresholds_file).is_file():
         raise SettingsError(
             [f"{thresholds_file}: no such file: `tracejudge gate --help` shows one, and --thresholds names another"]
         )
-    run = read_rows(Path(rows)) if rows is not None else _stored(config, run_id or "")
+    runs = [read_rows(Path(one)) for one in rows] or _stored(config, run_ids)
+    anchors = [read_rows(Path(one)) for one in anchor_files]
+    run = runs[0]
     if update_baseline:
         if baseline_file is None:
             raise click.UsageError("--update-baseline needs --baseline FILE: where to write it")
-        write_baseline(Path(baseline_file), of_run(run))
-        click.echo(f"{baseline_file}: {len(run.verdicts)} verdicts by {', '.join(sorted(run.judge_ids.values()))}")
+        write_baseline(Path(baseline_file), of_runs(runs, anchors))
+        told = f"{sum(len(one.verdicts) for one in runs)} verdicts"
+        told += f" of {len(runs)} runs" if len(runs) > 1 else ""
+        told += f", {sum(len(one.verdicts) for one in anchors)} of anchors" if anchors else ""
+        click.echo(f"{baseline_file}: {told}, by {', '.join(sorted(run.judge_ids.values()))}")
         return EXIT_DONE
     try:
         thresholds = Thresholds.model_validate(read_toml(Path(thresholds_file)))
     except ValidationError as error:
         raise SettingsError([f"{thresholds_file}: {fault}" for fault in faults_of(error)]) from error
     baseline = read_baseline(Path(baseline_file)) if baseline_file is not None else None
-    result = decide(thresholds, run, baseline)
+    result = decide(thresholds, run, baseline, anchors=anchors[0] if anchors else None)
     if junit is not None:
         Path(junit).write_text(junit_xml(result), encoding="utf-8")
     if markdown_file is not None:
@@ -115,13 +134,16 @@ def command(
     return _STATUS[result.decided]
 
 
-def _stored(config: str, run_id: str) -> RunVerdicts:
+def _stored(config: str, run_ids: Sequence[str]) -> list[RunVerdicts]:
+    found = []
     with connect_store(load_settings(config, require_caps=False)) as store:
-        run = of_scores(score for page in store.scores.stream(ScoreFilter(run_id=run_id)) for score in page)
-        if not run.verdicts:
-            known = ", ".join(store.scores.run_ids()) or "none"
-            raise NotFound(f"run {run_id!r} has no scores; runs with scores: {known}")
-    return run
+        for run_id in run_ids:
+            run = of_scores(score for page in store.scores.stream(ScoreFilter(run_id=run_id)) for score in page)
+            if not run.verdicts:
+                known = ", ".join(store.scores.run_ids()) or "none"
+                raise NotFound(f"run {run_id!r} has no scores; runs with scores: {known}")
+            found.append(run)
+    return found
 
 
 def _show(result: GateResult) -> None:

@@ -1,13 +1,14 @@
 """A release gate: the verdicts of one run over a fixed dataset, held against thresholds and a baseline."""
 
-from tracejudge.gate.baseline import Baseline, of_run, read_baseline, write_baseline
+from tracejudge.gate.baseline import Baseline, of_run, of_runs, read_baseline, write_baseline
 from tracejudge.gate.decide import Check, Decided, GateResult, decide
 from tracejudge.gate.report import junit_xml, markdown, seen
 from tracejudge.gate.thresholds import Threshold, Thresholds
-from tracejudge.gate.verdicts import RunVerdicts, Verdict, of_scores, read_rows
+from tracejudge.gate.verdicts import CaseKey, RunVerdicts, Verdict, of_scores, read_rows
 
 __all__ = [
     "Baseline",
+    "CaseKey",
     "Check",
     "Decided",
     "GateResult",
@@ -19,6 +20,7 @@ __all__ = [
     "junit_xml",
     "markdown",
     "of_run",
+    "of_runs",
     "of_scores",
     "read_baseline",
     "read_rows",

@@ -1,21 +1,23 @@
 """Does a run reach its thresholds? Every check is decided on an interval, and says when the cases do not decide it.
 
-Rates have Wilson's interval. A fall against the baseline is measured on the same cases, pair by pair (Newcombe's
-interval for paired shares), so that cases that are always hard or always easy cancel.
+Rates have Wilson's interval. A fall against the baseline is measured on the same cases, pair by pair (`fall`), so that
+cases that are always hard or always easy cancel. Where anchors ran along and the judge moved on them, no fall is
+decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
 from tracejudge.errors import CheckFailed
-from tracejudge.gate.baseline import Baseline
+from tracejudge.gate.baseline import Baseline, Verdicts
+from tracejudge.gate.fall import fall
 from tracejudge.gate.thresholds import Threshold, Thresholds
-from tracejudge.gate.verdicts import RunVerdicts, Verdict
-from tracejudge.reports.paired import Estimate, PairedCounts, paired_difference, share
+from tracejudge.gate.verdicts import CaseKey, RunVerdicts, Verdict
+from tracejudge.reports.paired import Estimate, share
 from tracejudge.scores import Outcome
 
 
@@ -27,15 +29,15 @@ class Decided(str, Enum):
     UNDECIDED = "undecided"
 
 
-Limit = Literal["minimum", "max_invalid", "max_drop", "latency"]
+Limit = Literal["minimum", "max_invalid", "max_drop", "latency", "anchors"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One limit of one judge.
 
-    `estimate` is a share, for max_drop a difference of shares (now less before), for latency milliseconds; None where
-    there is nothing to see.
+    `estimate` is a share, for max_drop and anchors a difference of shares (now less before), for latency milliseconds;
+    None where there is nothing to see.
     """
 
     kind: Limit
@@ -57,13 +59,19 @@ class GateResult:
     decided: Decided
 
 
-def decide(thresholds: Thresholds, run: RunVerdicts, baseline: Baseline | None) -> GateResult:
-    """Every threshold held against the run.
+def decide(
+    thresholds: Thresholds, run: RunVerdicts, baseline: Baseline | None, *, anchors: RunVerdicts | None = None
+) -> GateResult:
+    """Every threshold held against the run. `anchors`: what the same judges say now of traces that never change.
 
     Raises CheckFailed, with the way out, when the comparison would be void: a judge that the run has not, a baseline
     that is missing, or is of another dataset or another JudgeId.
     """
-    checks = [check for threshold in thresholds.thresholds for check in _checks(thresholds, threshold, run, baseline)]
+    steady = _anchor_checks(thresholds, baseline, anchors)
+    moved = {check.judge_name: check.words for check in steady if check.decided is Decided.UNDECIDED}
+    checks = [*steady]
+    for threshold in thresholds.thresholds:
+        checks += _checks(thresholds, threshold, run, baseline, moved.get(threshold.judge))
     if thresholds.max_latency_p95_ms is not None:
         checks.append(_latency(thresholds.max_latency_p95_ms, run.latency_p95_ms))
     found = {check.decided for check in checks}
@@ -71,8 +79,54 @@ def decide(thresholds: Thresholds, run: RunVerdicts, baseline: Baseline | None) 
     return GateResult(checks=tuple(checks), decided=next(one for one in order if one in found))
 
 
+def _anchor_checks(thresholds: Thresholds, baseline: Baseline | None, anchors: RunVerdicts | None) -> list[Check]:
+    """Whether each judge still says of the anchors what it said when the baseline was made."""
+    before = baseline.anchors if baseline is not None else None
+    if before is None and anchors is None:
+        return []
+    if before is None or anchors is None:
+        has, lacks = ("this run", "the baseline") if before is None else ("the baseline", "this run")
+        raise CheckFailed(
+            f"anchors: {has} has them and {lacks} has not: judge them along with `tracejudge score`, and name the rows "
+            "with --anchors, also when the baseline is made"
+        )
+    checks = []
+    for judge in dict.fromkeys(threshold.judge for threshold in thresholds.thresholds):
+        mine = [verdict for verdict in anchors.verdicts if verdict.judge_name == judge]
+        seen = fall(
+            comparable(judge, anchors, before, what="anchors of the baseline"),
+            judge,
+            mine,
+            confidence=thresholds.confidence,
+        )
+        difference = seen.difference
+        moved = difference is not None and (difference.low > 0.0 or difference.high < 0.0)
+        words = f"no sign on {seen.cases} anchors that the judge moved"
+        if moved and difference is not None:
+            words = f"it passes {100 * difference.value:+.1f} points of {seen.cases} anchors"
+        checks.append(
+            Check(
+                kind="anchors",
+                name=f"{_label(judge, mine)} judges the anchors as before",
+                judge_name=judge,
+                decided=Decided.UNDECIDED if moved else Decided.PASSED,
+                estimate=difference,
+                limit=0.0,
+                cases=seen.cases,
+                words=words,
+                changed=tuple(_case(key, anchors) for key in seen.changed) if moved else (),
+            )
+        )
+    return checks
+
+
+def _label(judge: str, verdicts: list[Verdict]) -> str:
+    """The judge's name, with the word that a heuristic must carry wherever it appears."""
+    return f"{judge} (heuristic)" if any(verdict.heuristic for verdict in verdicts) else judge
+
+
 def _checks(
-    thresholds: Thresholds, threshold: Threshold, run: RunVerdicts, baseline: Baseline | None
+    thresholds: Thresholds, threshold: Threshold, run: RunVerdicts, baseline: Baseline | None, moved: str | None
 ) -> Iterator[Check]:
     mine = [verdict for verdict in run.verdicts if verdict.judge_name == threshold.judge]
     if not mine:
@@ -81,11 +135,11 @@ def _checks(
     chosen = [v for v in mine if all(v.slices.get(field) == value for field, value in threshold.where.items())]
     settled = [verdict for verdict in chosen if verdict.outcome in (Outcome.PASSED, Outcome.FAILED)]
     where = "".join(f" {field}={value}" for field, value in sorted(threshold.where.items()))
-    name = f"{threshold.judge}{where}"
+    name = f"{_label(threshold.judge, mine)}{where}"
     if threshold.minimum is not None:
         passed = sum(verdict.outcome is Outcome.PASSED for verdict in settled)
         rate = share(passed, len(settled), confidence=thresholds.confidence)
-        decided, words = _decided(thresholds, rate, len(settled), at_least=threshold.minimum)
+        decided, words = decided_at_least(thresholds, rate, len(settled), at_least=threshold.minimum)
         yield Check(
             kind="minimum",
             name=f"{name} at least {_percent(threshold.minimum)}",
@@ -101,7 +155,7 @@ def _checks(
         asked = len(settled) + invalid
         part = share(invalid, asked, confidence=thresholds.confidence)
         sound = share(len(settled), asked, confidence=thresholds.confidence)
-        decided, words = _decided(thresholds, sound, asked, at_least=1.0 - threshold.max_invalid)
+        decided, words = decided_at_least(thresholds, sound, asked, at_least=1.0 - threshold.max_invalid)
         yield Check(
             kind="max_invalid",
             name=f"{name} invalid at most {_percent(threshold.max_invalid)}",
@@ -113,7 +167,7 @@ def _checks(
             words=words,
         )
     if threshold.max_drop is not None:
-        yield _drop(thresholds, threshold, name, settled, run, baseline)
+        yield _drop(thresholds, threshold, name, settled, run, baseline, moved)
 
 
 def _drop(
@@ -123,46 +177,59 @@ def _drop(
     settled: list[Verdict],
     run: RunVerdicts,
     baseline: Baseline | None,
+    moved: str | None,
 ) -> Check:
-    before = _comparable(threshold.judge, run, baseline)
-    counts, changed = PairedCounts(), []
-    for verdict in settled:
-        then, now = before.get(verdict.case), verdict.outcome is Outcome.PASSED
-        if then not in (Outcome.PASSED, Outcome.FAILED):
-            continue
-        counts = counts.adding(a_passed=then is Outcome.PASSED, b_passed=now)
-        if then is Outcome.PASSED and not now:
-            changed.append(verdict.case)
-    limit = threshold.max_drop or 0.0
-    difference = paired_difference(counts, confidence=thresholds.confidence)
-    decided, words = _decided(thresholds, difference, counts.n, at_least=-limit)
+    before = comparable(threshold.judge, run, baseline)
+    if threshold.max_drop == "noise" and before.runs == 1:
+        raise CheckFailed(
+            f"thresholds: max_drop = 'noise' of {threshold.judge!r} needs a baseline of several runs at constant code: "
+            "score the dataset again without changing anything, and make it of all: `tracejudge gate ROWS ROWS ROWS "
+            "--baseline FILE --update-baseline`"
+        )
+    limit = 0.0 if threshold.max_drop in (None, "noise") else float(threshold.max_drop or 0.0)
+    seen = fall(before, threshold.judge, settled, confidence=thresholds.confidence)
+    decided, words = decided_at_least(thresholds, seen.difference, seen.cases, at_least=-limit)
+    if seen.noise is not None:
+        words += f"; the same code moves by up to {100 * seen.noise:.1f} points ({before.runs} runs)"
+    if moved is not None and seen.difference is not None:
+        decided, words = Decided.UNDECIDED, f"the judge moved ({moved}), so a fall need not be the product's"
+    asked = "within the noise of" if threshold.max_drop == "noise" else f"at most {100 * limit:g} points below"
     return Check(
         kind="max_drop",
-        name=f"{name} at most {100 * limit:g} points below the baseline",
+        name=f"{name} {asked} the baseline",
         judge_name=threshold.judge,
         decided=decided,
-        estimate=difference,
+        estimate=seen.difference,
         limit=limit,
-        cases=counts.n,
+        cases=seen.cases,
         words=words,
-        changed=tuple(sorted(changed)),
+        changed=tuple(_case(key, run) for key in seen.changed),
     )
 
 
-def _comparable(judge: str, run: RunVerdicts, baseline: Baseline | None) -> Mapping[str, Outcome | None]:
+def _case(key: CaseKey, run: RunVerdicts) -> str:
+    return key.case if len(run.apps) == 1 else f"{key.app}/{key.case}"
+
+
+def comparable(judge: str, run: RunVerdicts, before: Verdicts | None, *, what: str = "baseline") -> Verdicts:
+    """What a run may be held against. Raises CheckFailed, with the way out, when that would be void."""
     again = "; judge it again, or make a new one with --update-baseline"
-    if baseline is None:
+    if before is None:
         raise CheckFailed(f"thresholds: max_drop of {judge!r} needs a baseline: name one with --baseline{again}")
-    if baseline.dataset != run.dataset:
+    if before.dataset != run.dataset:
         raise CheckFailed(
-            f"baseline: is of another dataset ({baseline.dataset[:12]}) than this run ({run.dataset[:12]}){again}"
+            f"{what}: is of another dataset ({before.dataset[:12]}) than this run ({run.dataset[:12]}){again}"
         )
-    if (theirs := baseline.judge_ids.get(judge)) != (ours := run.judge_ids[judge]):
-        raise CheckFailed(f"baseline: judge {judge!r} was {theirs or 'not there'} and is {ours} now{again}")
-    return baseline.outcomes[judge]
+    if (theirs := before.judge_ids.get(judge)) != (ours := run.judge_ids.get(judge)):
+        raise CheckFailed(
+            f"{what}: judge {judge!r} was {theirs or 'not there'} and is {ours or 'not there'} now{again}"
+        )
+    return before
 
 
-def _decided(thresholds: Thresholds, seen: Estimate | None, cases: int, *, at_least: float) -> tuple[Decided, str]:
+def decided_at_least(
+    thresholds: Thresholds, seen: Estimate | None, cases: int, *, at_least: float
+) -> tuple[Decided, str]:
     """Whether the seen value is not below a limit, and why one may say so."""
     if seen is None or cases < thresholds.min_cases:
         decided = {"pass": Decided.PASSED, "fail": Decided.FAILED}.get(thresholds.too_few, Decided.UNDECIDED)

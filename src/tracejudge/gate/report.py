@@ -60,7 +60,7 @@ def seen(check: Check) -> str:
         return "nothing"
     if check.kind == "latency":
         return f"{estimate.value:.0f} ms"
-    if check.kind == "max_drop":
+    if check.kind in ("max_drop", "anchors"):
         return f"{100 * estimate.value:+.1f} points ({100 * estimate.low:+.1f} to {100 * estimate.high:+.1f})"
     return f"{100 * estimate.value:.1f} % ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
 

@@ -16,13 +16,14 @@ class _Section(BaseModel):
 class Threshold(_Section):
     """Of one judge, on all cases or on those of a slice. At least one of the limits must stand.
 
-    `minimum` and `max_invalid` are shares; `max_drop` is the largest fall below the baseline, as a share.
+    `minimum` and `max_invalid` are shares; `max_drop` is the largest fall below the baseline, as a share, or "noise":
+    no more than the same code falls by itself, by a baseline of several runs.
     """
 
     judge: Annotated[str, Field(min_length=1)]
     where: dict[Literal["app", "version", "category"], str] = Field(default_factory=dict)
     minimum: Share | None = None
-    max_drop: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
+    max_drop: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | Literal["noise"] | None = None
     max_invalid: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")

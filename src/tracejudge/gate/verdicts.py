@@ -7,10 +7,17 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tracejudge.errors import CheckFailed
+from tracejudge.errors import CheckFailed, NothingToDecide
 from tracejudge.scores import Outcome, Score
+
+
+class CaseKey(NamedTuple):
+    """A case of an app: two apps may use one id."""
+
+    app: str
+    case: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +29,11 @@ class Verdict:
     judge_id: str
     outcome: Outcome | None
     slices: Mapping[str, str]  # version, category and app of the case
+    heuristic: bool = False
+
+    @property
+    def key(self) -> CaseKey:
+        return CaseKey(self.slices.get("app", ""), self.case)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +49,17 @@ class RunVerdicts:
         """The JudgeId behind each judge name."""
         return {verdict.judge_name: verdict.judge_id for verdict in self.verdicts}
 
+    @property
+    def apps(self) -> frozenset[str]:
+        """The apps whose cases were judged."""
+        return frozenset(verdict.key.app for verdict in self.verdicts)
+
 
 def read_rows(path: Path) -> RunVerdicts:
     """The rows that `tracejudge score` wrote; how long answers took is in the manifest beside them, if there is one.
 
-    Raises CheckFailed for a file that is none of these, naming the line, and for one with two JudgeIds of one name.
+    Raises CheckFailed for a file that is none of these, naming the line, and for one with two JudgeIds of one name;
+    NothingToDecide for one without a row.
     """
     verdicts = []
     with path.open(encoding="utf-8") as lines:
@@ -50,10 +68,15 @@ def read_rows(path: Path) -> RunVerdicts:
                 continue
             try:
                 verdicts.append(_verdict(json.loads(line)))
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise CheckFailed(
-                    f"{path}: line {number} is no row of `tracejudge score` ({type(error).__name__}: {error})"
+                    f"{path}: line {number} is no row of `tracejudge score` ({_why(error)}): name the file that it "
+                    "wrote, not the dataset"
                 ) from error
+    if not verdicts:
+        raise NothingToDecide(
+            f"{path}: has no rows, so nothing was judged and nothing is decided: look at what `tracejudge score` said"
+        )
     _check_judges(str(path), verdicts)
     return RunVerdicts(dataset=_dataset(verdicts), verdicts=tuple(verdicts), latency_p95_ms=_latency_p95_ms(path))
 
@@ -87,7 +110,7 @@ def _latency_p95_ms(path: Path) -> float | None:
 
 def _dataset(verdicts: Iterable[Verdict]) -> str:
     """Named by its cases, not by their answers: two releases answer the same questions differently."""
-    cases = sorted({f"{verdict.slices['app']}\x1f{verdict.case}" for verdict in verdicts})
+    cases = sorted({"\x1f".join(verdict.key) for verdict in verdicts})
     return hashlib.sha256("\x1e".join(cases).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -100,6 +123,7 @@ def of_scores(scores: Iterable[Score]) -> RunVerdicts:
             judge_id=score.judge_id,
             outcome=score.outcome,
             slices={"app": score.app, "version": score.version, "category": score.category},
+            heuristic="heuristic" in score.flags,
         )
         for score in scores
     )
@@ -115,4 +139,11 @@ def _verdict(row: Mapping[str, Any]) -> Verdict:
         judge_id=str(row["judge_id"]),
         outcome=settled.get(str(row["outcome"])),
         slices={name: str(row.get(name) or "") for name in ("app", "version", "category")},
+        heuristic=row.get("heuristic") is True,
     )
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"has no {error.args[0]}"
+    return "is no JSON" if isinstance(error, ValueError) else "is no JSON object"
