@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from tracejudge.alerts import Action, HourSums, Rule, SeriesKey
+from tracejudge.alerts import Action, HourSums, Overlap, Rule, SeriesKey
 from tracejudge.judging import JudgeSpec
+from tracejudge.scores import JudgeId
 from tracejudge.store import Adoption, RateQuery, Store, UserAction
 from tracejudge_consumer.wiring import registered
 
@@ -76,3 +77,16 @@ def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[Series
             hour = int(row.start.timestamp()) // 3600
             found[key].append(HourSums(hour, sums.sum_w, sums.sum_wx, sums.sum_w2, sums.sum_w2x))
     return found
+
+
+def overlap_of(store: Store, key: SeriesKey, before: JudgeId, at: datetime) -> Overlap | None:
+    """What the JudgeId of a series that begins said, until then, of traces that the one before it judged live."""
+    sums = store.pair_sums(
+        old=before,
+        new=JudgeId(key.judge_id),
+        environment=key.environment,
+        app=key.app,
+        group=dict(key.group),
+        before=at,
+    )
+    return Overlap.of_sums(**sums._asdict())

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from tracejudge.alerts import (
@@ -36,7 +37,7 @@ from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Score, TraceKey
 from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
-from tracejudge_consumer.adoption import seeds
+from tracejudge_consumer.adoption import overlap_of, seeds
 from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.alert_evidence import AlertEvidence
 from tracejudge_consumer.between_rows import BetweenRows, instant_of
@@ -244,7 +245,7 @@ class AlertLoop:
             if isinstance(one, Action):
                 if one.verb == "adopt":
                     for key, hours in seeds(self._store, self._rules, one).items():
-                        engine.seed(key, hours)
+                        engine.seed(key, hours, at=one.at)
                 self._unpublished += engine.apply(one)
             else:
                 self._unpublished += engine.fold_round(one)
@@ -328,7 +329,7 @@ class AlertLoop:
         return now, self._lease.fencing
 
     def _restore(self) -> Engine:
-        engine = Engine(self._rules, drift=self._drift)
+        engine = Engine(self._rules, drift=self._drift, overlap=partial(overlap_of, self._store))
         stored = self._store.alert_snapshots.load_all()
         events = engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != _LOOP)
         loop = stored.get(_LOOP)

@@ -72,7 +72,9 @@ def test_a_new_judge_starts_a_baseline_of_its_own_and_alarms_nobody() -> None:
         row(4 * DAY + k, passed=verdict.outcome.value == "passed", judge_id=JudgeId("lexical@222222222222"))
         for k, verdict in enumerate(verdicts([0.7] * DAY, seed=4))
     ]
-    assert engine.fold(stricter) == []
+    (said,) = engine.fold(stricter)
+    assert (said.kind, said.severity) == ("judge_changed", "ticket")
+    assert said.summary.endswith("drift learns a baseline anew, as no trace was judged by both")
     states = {status.key.judge_id: status for status in engine.status()}
     assert states["lexical@222222222222"].baseline == pytest.approx(0.7, abs=0.05)
 

@@ -1,7 +1,8 @@
 """Alerting on judged pass rates with a promise about false alarms. Pure except for the notifiers."""
 
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.engine import Engine, HourSums
+from tracejudge.alerts.bridge import HourSums, Overlap
+from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesState, Severity
 from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
 from tracejudge.alerts.notify import GroupNotifier, Message, NotDelivered, Notifier
@@ -31,6 +32,7 @@ __all__ = [
     "NotDelivered",
     "Notifier",
     "NotifierSettings",
+    "Overlap",
     "Rule",
     "SeenRows",
     "SeriesKey",

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from tracejudge.alerts import explain, growth, snapshots
 from tracejudge.alerts.actions import Action
+from tracejudge.alerts.bridge import HourSums, Overlap, begin
 from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.judge_drift import JudgeDrift
+from tracejudge.alerts.judge_words import judge_changed
 from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule, Rule, effective_severity
+from tracejudge.alerts.series_keys import Family, family_of, key_of, order_of, recency
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.standing import DriftPolicy
 from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.status import SeriesStatus, status_of
+from tracejudge.alerts.succession import judge_before, learned_baselines, predecessor
 from tracejudge.anchors import AnchorRound
-from tracejudge.scores import LIVE_RUN, Score, TraceKey
+from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceKey
 
 MAX_SERIES_PER_RULE: Final = 1000
 """Further values of a rule's group_by are not watched, and counted: a group by something without end is a mistake."""
@@ -31,24 +35,24 @@ RETIRE_AFTER: Final = timedelta(days=30)
 """A quiet series without a row for so long is forgotten, and its part of the alarm budget goes to the others."""
 
 
-class HourSums(NamedTuple):
-    """Settled rows of an hour (counted since 1970): sums of w, w x, w^2 and w^2 x."""
-
-    hour: int
-    w: float
-    wx: float
-    w2: float
-    w2x: float
+FindOverlap = Callable[[SeriesKey, JudgeId, datetime], Overlap | None]
+"""Given a series that begins, the JudgeId before it and an instant: what both judged until then."""
 
 
 class Engine:
     """The detectors of all rules, and of the judges themselves (`judges`). Pure: rows, rounds of anchors, actions and
-    instants in, events out; not thread-safe.
+    instants in, events out; not thread-safe. `overlap` tells what two JudgeIds judged both: it bridges baselines.
 
     Raises ValueError when two rules have one name.
     """
 
-    def __init__(self, rules: Sequence[Rule], *, drift: DriftPolicy | None = None) -> None:
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        *,
+        drift: DriftPolicy | None = None,
+        overlap: FindOverlap = lambda _series, _before, _at: None,
+    ) -> None:
         self.rules = {rule.name: rule for rule in rules}
         if len(self.rules) != len(rules):
             names = [rule.name for rule in rules]
@@ -56,9 +60,10 @@ class Engine:
             raise ValueError(f"name: {twice!r} name more than one rule each; give every rule its own name")
         self.unwatched = 0  # rows of groups beyond the limit
         self.judges = JudgeDrift(drift)
+        self._overlap = overlap
         self._series: dict[SeriesKey, Series] = {}
         self._health: dict[JudgePlace, JudgeHealth] = {}
-        self._silent: dict[_Family, SeriesKey] = {}
+        self._silent: dict[Family, SeriesKey] = {}
         self._budget = Budget(tuple(rules))
         self._per_rule: Counter[str] = Counter()
         self._watching: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
@@ -77,10 +82,14 @@ class Engine:
         for score in scores:
             if score.run_id != LIVE_RUN or score.revision > 0:
                 continue
+            known = len(self._health)
             health = self._fold_health(score, events)
             latency_ms = latencies.get(score.key) if latencies else None
             for rule in self._rules_of(score.environment, score.app, score.judge_name):
                 self._fold_rule(rule, score, health, events, latency_ms=latency_ms)
+            if len(self._health) > known and (before := judge_before(score, self._health)) is not None:
+                rules = self._rules_of(score.environment, score.app, score.judge_name)
+                events.append(judge_changed(score, before, learned_baselines(score, rules, self._series)))
         return events
 
     def fold_round(self, one: AnchorRound) -> list[AlertEvent]:
@@ -105,7 +114,7 @@ class Engine:
             # The instant of the deadline, not of the tick: another process that notices it later says the same.
             events.append(explain.silence(series, at=last + limit, limit=limit))
             self._changed[series.key] = None
-        for key in sorted(self._series, key=_order):
+        for key in sorted(self._series, key=order_of):
             series = self._series[key]
             deadline = growth.reminder_due(series, now)
             if deadline is not None:
@@ -122,7 +131,7 @@ class Engine:
         events: list[AlertEvent] = []
         if action.verb not in ("accept", "dismiss", "acknowledge"):
             return events
-        for key in sorted(self._series, key=_order):
+        for key in sorted(self._series, key=order_of):
             series = self._series[key]
             if series.alert is None or not action.matches(key, event_id=series.alert.event_id):
                 continue
@@ -137,14 +146,15 @@ class Engine:
                 series.dismiss()
         return events + self.judges.apply(action)
 
-    def seed(self, key: SeriesKey, hours: Iterable[HourSums]) -> None:
-        """Gives a series with a learned baseline what a replay found in the hours before its own first row.
+    def seed(self, key: SeriesKey, hours: Iterable[HourSums], *, at: datetime | None = None) -> None:
+        """Gives a series with a learned baseline what a replay found in the hours before its own first row, or what an
+        overlap until `at` tells, whichever is surer.
 
         Such a series knows from its first row on what it would have needed weeks to learn. Nothing happens to one of a
         rule without a baseline, or with an open alert, or of a rule that is gone.
         """
         rule = self.rules.get(key.rule)
-        if rule is None or isinstance(rule, MinimumRule):
+        if rule is None or isinstance(rule, MinimumRule) or rule.budget != "quality":
             return
         series = self._series.get(key)
         if series is None:
@@ -152,13 +162,19 @@ class Engine:
                 return
             series = Series(key=key, rule=rule)
             self._add(series)
-        if series.baseline is None or series.alert is not None:
-            return
-        first = series.baseline.since_hour
-        for one in sorted(hours):
-            if one.w > 0.0 and (first is None or one.hour < first):
-                series.baseline.see_hour(one.hour, one.w, one.wx, one.w2, one.w2x)
+        self._begin(series, at=at, hours=hours)
         self._changed[key] = None
+
+    def _begin(self, series: Series, *, at: datetime | None, hours: Iterable[HourSums] = ()) -> None:
+        """The baseline of a series that begins, or is young, from what is known of it and of the JudgeId before it."""
+        if series.baseline is None or series.alert is not None or series.rule.budget != "quality":
+            return
+        old = predecessor(series.key, self._series)
+        fresh = series.last_judged_at is None
+        overlap = self._overlap(series.key, JudgeId(old.key.judge_id), at) if old and at and fresh else None
+        series.baseline, series.begun = begin(
+            series.baseline, old=old.baseline if old is not None else None, overlap=overlap, hours=hours
+        )
 
     @property
     def measures_latency(self) -> bool:
@@ -167,7 +183,7 @@ class Engine:
 
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last fold and tick, in the order of their keys; those of judges last."""
-        quality = [self._status(self._series[key]) for key in sorted(self._series, key=_order)]
+        quality = [self._status(self._series[key]) for key in sorted(self._series, key=order_of)]
         return quality + self.judges.status(now=self._now)
 
     def snapshot(self, *, changed_only: bool = False) -> list[SeriesSnapshot]:
@@ -206,7 +222,7 @@ class Engine:
                 series = found.series(rule)
                 self._add(series)
                 if series.silent:
-                    self._silent[_family(series.key)] = series.key
+                    self._silent[family_of(series.key)] = series.key
                 continue
             old = found.series(found.rule)
             if old.alert is not None:
@@ -243,22 +259,16 @@ class Engine:
     def _fold_rule(
         self, rule: Rule, score: Score, health: JudgeHealth, events: list[AlertEvent], *, latency_ms: float | None
     ) -> None:
-        key = SeriesKey(
-            rule=rule.name,
-            environment=score.environment,
-            app=score.app,
-            judge_name=score.judge_name,
-            judge_id=score.judge_id,
-            group=tuple((field, str(getattr(score, field))) for field in rule.group_by),
-        )
+        key = key_of(rule, score)
         series = self._series.get(key)
         if series is None:
             if self._per_rule[rule.name] >= MAX_SERIES_PER_RULE:
                 self.unwatched += 1
                 return
             series = Series(key=key, rule=rule)
+            self._begin(series, at=score.judged_at)
             self._add(series)
-        quiet = self._silent.pop(_family(key), None) if self._silent else None
+        quiet = self._silent.pop(family_of(key), None) if self._silent else None
         if quiet is not None:
             self._series[quiet].silent = False
             events.append(explain.data_back(self._series[quiet], at=score.judged_at))
@@ -283,15 +293,15 @@ class Engine:
         self._per_rule[series.key.rule] += 1
         self._budget.add(series.key)
 
-    def _latest(self) -> dict[_Family, Series]:
+    def _latest(self) -> dict[Family, Series]:
         """Of each family the series with the latest row: an older JudgeId, or a group that is rare, is not silence."""
-        latest: dict[_Family, Series] = {}
+        latest: dict[Family, Series] = {}
         for key, series in self._series.items():
             if series.last_judged_at is None:
                 continue
-            family = _family(key)
+            family = family_of(key)
             other = latest.get(family)
-            if other is None or _recency(series) > _recency(other):
+            if other is None or recency(series) > recency(other):
                 latest[family] = series
         return latest
 
@@ -323,27 +333,6 @@ class Engine:
         alarm_hours = self._budget.alarm_hours(key, series.rule)
         health = self._health.get(JudgePlace(key.environment, key.app, key.judge_name, key.judge_id))
         return status_of(series, alarm_hours=alarm_hours, health=health, now=self._now)
-
-
-class _Family(NamedTuple):
-    """The series that fall silent together: all groups and JudgeIds of a rule's judge in one place."""
-
-    rule: str
-    environment: str
-    app: str
-    judge_name: str
-
-
-def _family(key: SeriesKey) -> _Family:
-    return _Family(key.rule, key.environment, key.app, key.judge_name)
-
-
-def _order(key: SeriesKey) -> tuple[object, ...]:
-    return (key.rule, key.environment, key.app, key.judge_name, key.judge_id, key.group)
-
-
-def _recency(series: Series) -> tuple[object, ...]:
-    return (series.last_judged_at, _order(series.key))
 
 
 def _same_question(was: Rule, rule: Rule, *, key: SeriesKey) -> bool:

@@ -109,6 +109,8 @@ class JudgeDrift:
         """Closes what an accept or a dismissal is about. An accepted judge is compared with its last round from now on:
         how it judges now is the new normal."""
         events: list[AlertEvent] = []
+        if action.verb not in ("accept", "dismiss"):
+            return events
         for place, watched in sorted(self._watched.items()):
             for against, series in list(watched.series.items()):
                 if series.alert is None or not action.matches(series.key, event_id=series.alert.event_id):

@@ -7,11 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.event import AlertEvent, EventKind
+from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey
 from tracejudge.alerts.explain import event_id, percent
+from tracejudge.alerts.rule import HEALTH_RULE
 from tracejudge.alerts.standing import Against, Standing, WatchedJudge
 from tracejudge.alerts.state import Series
 from tracejudge.anchors.agreement import Agreement
+from tracejudge.scores import Score
 
 
 def moved_words(standing: Standing) -> str:
@@ -91,6 +93,54 @@ def mark(event: AlertEvent, standing: Standing) -> AlertEvent:
     if standing.moved:
         summary += f"; its judge moved: {moved_words(standing)}"
     return replace(event, summary=summary, evidence=evidence)
+
+
+def judge_changed(score: Score, before: str, begun: Sequence[Series]) -> AlertEvent:
+    """A JudgeId judges in the place of another one: said once, with what each learned baseline begins with."""
+    key = SeriesKey(
+        rule=HEALTH_RULE,
+        environment=score.environment,
+        app=score.app,
+        judge_name=score.judge_name,
+        judge_id=score.judge_id,
+    )
+    baselines = {series.key.rule: {**(series.begun or {}), **_sees(series)} for series in begun}
+    said = "; ".join(f"{_plain(series.key.rule)} {_begins(series)}" for series in begun)
+    summary = f"{_plain(score.judge_name)} of {_plain(score.app)} is judged by {_plain(score.judge_id)} instead of "
+    summary += f"{_plain(before)}" + (f": {said}" if said else "")
+    return AlertEvent(
+        event_id=event_id(key, kind="judge_changed", at=score.judged_at, ordinal=0),
+        series=key,
+        kind="judge_changed",
+        severity="ticket",
+        heuristic="heuristic" in score.flags,
+        at=score.judged_at,
+        summary=summary,
+        evidence={"judge_id": score.judge_id, "judge_id_before": before, "baselines": baselines},
+    )
+
+
+def _begins(series: Series) -> str:
+    begun = series.begun or {}
+    drop = series.baseline.smallest_drop if series.baseline is not None else None
+    sees = "" if drop is None else f", and tells falls of {100 * drop:.1f} points or more at once"
+    if begun.get("from") == "bridge":
+        return (
+            f"goes on from the old baseline, moved by {100 * begun['difference']:+.1f} points "
+            f"({100 * begun['low']:+.1f} to {100 * begun['high']:+.1f}, {begun['pairs']} traces judged by both){sees}"
+        )
+    if begun.get("from") == "replay":
+        return f"begins with what a replay found{sees}"
+    pairs = begun.get("pairs", 0)
+    why = "no trace was judged by both" if not pairs else f"only {pairs} traces were judged by both"
+    return f"learns a baseline anew, as {why}"
+
+
+def _sees(series: Series) -> dict[str, object]:
+    baseline = series.baseline
+    if baseline is None or not baseline.known:
+        return {"rate": None, "smallest_drop": None}
+    return {"rate": baseline.m, "smallest_drop": baseline.smallest_drop}
 
 
 def _numbers(standing: Standing) -> dict[str, object]:

@@ -105,6 +105,7 @@ class Series:
         self.silent = False  # the no_data event of its family was raised on this series
         self.alert: OpenAlert | None = None
         self.page = page_evidence_of(rule)
+        self.begun: Mapping[str, Any] | None = None  # where its baseline came from, until its first row said so
 
     def fold(self, score: Score, *, alarm_hours: float, latency_ms: float | None = None) -> Turn | None:
         """Folds a row; FIRED when it carries the evidence to `alarm_hours`, RESOLVED when it closes the alert.
@@ -313,6 +314,7 @@ class Series:
             "heuristic": self.heuristic,
             "events": self.events,
             "silent": self.silent,
+            "begun": self.begun,
             "baseline": self.baseline.to_state() if self.baseline is not None else None,
             "page": self.page.to_state() if self.page is not None else None,
             "alert": None
@@ -351,6 +353,7 @@ class Series:
         series.heuristic = state["heuristic"]
         series.events = state["events"]
         series.silent = state["silent"]
+        series.begun = state.get("begun")  # older snapshots have none
         if state.get("baseline") is not None:
             series.baseline = Baseline.from_state(state["baseline"])
         if series.page is not None:

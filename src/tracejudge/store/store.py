@@ -7,7 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import NamedTuple
 
-from tracejudge.scores import LIVE_RUN, TraceKey
+from tracejudge.scores import LIVE_RUN, JudgeId, TraceKey
 from tracejudge.store import migrate
 from tracejudge.store.alerting import AlertEvents, AlertSnapshots, Outbox, UserActions
 from tracejudge.store.anchors import Anchors
@@ -28,6 +28,7 @@ from tracejudge.store.lag import live_lags
 from tracejudge.store.leases import Leases
 from tracejudge.store.ledger import Ledger
 from tracejudge.store.minutes import Minutes
+from tracejudge.store.overlap import PairSums, pair_sums
 from tracejudge.store.parts import Parts
 from tracejudge.store.retention import Retention, apply_retention
 from tracejudge.store.rows import Known
@@ -109,6 +110,14 @@ class Store:
     def ddl(self) -> str:
         """The statements behind `migrate`, to be read or run by hand."""
         return migrate.ddl(self._connection.target.database)
+
+    def pair_sums(
+        self, *, old: JudgeId, new: JudgeId, environment: str, app: str, group: Mapping[str, str], before: datetime
+    ) -> PairSums:
+        """What two judges said of the same traces of a slice (`store.overlap`)."""
+        return pair_sums(
+            self._connection, old=old, new=new, environment=environment, app=app, group=group, before=before
+        )
 
     def live_lags(self) -> bool:
         """True while live traffic is being judged and cannot keep up: background work should wait."""

@@ -1,0 +1,42 @@
+"""Which rows are one series, which series belong together, and in what order they are told."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.rule import Rule
+from tracejudge.alerts.state import Series
+from tracejudge.scores import Score
+
+
+class Family(NamedTuple):
+    """The series that fall silent together: all groups and JudgeIds of a rule's judge in one place."""
+
+    rule: str
+    environment: str
+    app: str
+    judge_name: str
+
+
+def family_of(key: SeriesKey) -> Family:
+    return Family(key.rule, key.environment, key.app, key.judge_name)
+
+
+def key_of(rule: Rule, score: Score) -> SeriesKey:
+    return SeriesKey(
+        rule=rule.name,
+        environment=score.environment,
+        app=score.app,
+        judge_name=score.judge_name,
+        judge_id=score.judge_id,
+        group=tuple((field, str(getattr(score, field))) for field in rule.group_by),
+    )
+
+
+def order_of(key: SeriesKey) -> tuple[object, ...]:
+    return (key.rule, key.environment, key.app, key.judge_name, key.judge_id, key.group)
+
+
+def recency(series: Series) -> tuple[object, ...]:
+    return (series.last_judged_at, order_of(series.key))

@@ -1,0 +1,41 @@
+"""Who judged before: a JudgeId that comes in the place of another one begins a series of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.health import JudgeHealth, JudgePlace
+from tracejudge.alerts.rule import Rule
+from tracejudge.alerts.series_keys import family_of, key_of, recency
+from tracejudge.alerts.state import Series
+from tracejudge.scores import Score
+
+
+def predecessor(key: SeriesKey, series: Mapping[SeriesKey, Series]) -> Series | None:
+    """The series of the same slice under the JudgeId that was judging last before; None when there is none."""
+    same = [
+        one
+        for other, one in series.items()
+        if other.judge_id != key.judge_id
+        and one.last_judged_at is not None
+        and (family_of(other), other.group) == (family_of(key), key.group)
+    ]
+    return max(same, key=recency, default=None)
+
+
+def judge_before(score: Score, health: Mapping[JudgePlace, JudgeHealth]) -> str | None:
+    """The JudgeId of the row's judge that was judging there last, beside the row's own; None when there is none."""
+    place = (score.environment, score.app, score.judge_name)
+    others = [
+        (one.last_judged_at, other.judge_id)
+        for other, one in health.items()
+        if other[:3] == place and other.judge_id != score.judge_id and one.last_judged_at is not None
+    ]
+    return max(others)[1] if others else None
+
+
+def learned_baselines(score: Score, rules: Iterable[Rule], series: Mapping[SeriesKey, Series]) -> list[Series]:
+    """The series that the row is the first of and that learn a baseline; slices are left out, there may be many."""
+    found = (series.get(key_of(rule, score)) for rule in rules if not rule.group_by)
+    return [one for one in found if one is not None and one.baseline is not None and one.rule.budget == "quality"]

@@ -1,0 +1,74 @@
+"""Traces that two judges judged: what bridges the baseline of the old one to the new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from tracejudge.scores import FEEDBACK_RUN, LIVE_RUN, MANUAL_RUN, JudgeId
+from tracejudge.store.connection import Connection
+from tracejudge.store.table import Where
+from tracejudge.store.values import bound_instant
+
+LOOK_BACK: Final = timedelta(days=60)
+
+
+class PairSums(NamedTuple):
+    """With d = new - old verdict of a trace and w its weight under the old judge: how many, and sums."""
+
+    n: int
+    w: float
+    wd: float
+    w2: float
+    w2d: float
+    w2d2: float
+
+
+def pair_sums(
+    connection: Connection,
+    *,
+    old: JudgeId,
+    new: JudgeId,
+    environment: str,
+    app: str,
+    group: Mapping[str, str],
+    before: datetime,
+) -> PairSums:
+    """Of the live traces that the old judge settled in the 60 days before, those that the new one settled too.
+
+    The new one in any run but those of complaints and of single traces, which are no fair choice; also under another
+    name, as a judge on trial has: what makes a judge is the hash in its JudgeId. Its first verdict on a trace counts.
+    """
+    times = (
+        "event_time >= {since:DateTime64(3, 'UTC')} AND judged_at < {before:DateTime64(6, 'UTC')} "
+        "AND environment = {environment:String} AND app = {app:String} AND outcome IN ('passed', 'failed')"
+    )
+    where = Where().add("judge_name = {old_name:String} AND judge_id = {old:String} AND run_id = {live:String}")
+    for field in ("version", "category", "stratum"):
+        if field in group:
+            where.add(f"{field} = {{{field}:String}}", **{field: group[field]})
+    rows = connection.query(
+        "SELECT count(), sum(w), sum(w * d), sum(w * w), sum(w * w * d), sum(w * w * d * d) FROM ("
+        "SELECT 1 / inclusion_probability AS w, toInt8(b.passed) - toInt8(outcome = 'passed') AS d FROM ("
+        "SELECT event_time, trace_id, outcome, inclusion_probability FROM scores FINAL "
+        f"{where} AND {times}) AS a INNER JOIN ("
+        "SELECT event_time, trace_id, argMin(outcome, (judged_at, run_id)) = 'passed' AS passed FROM scores FINAL "
+        f"WHERE endsWith(judge_id, {{hash:String}}) AND run_id NOT IN {{unfair:Array(String)}} AND {times} "
+        "GROUP BY event_time, trace_id) AS b USING (event_time, trace_id))",
+        {
+            **where.parameters,
+            "old_name": old.rpartition("@")[0],
+            "old": old,
+            "live": LIVE_RUN,
+            "hash": "@" + new.rpartition("@")[2],
+            "unfair": [FEEDBACK_RUN, MANUAL_RUN],
+            "since": bound_instant("since", before - LOOK_BACK)[:-3],
+            "before": bound_instant("before", before),
+            "environment": environment,
+            "app": app,
+        },
+    )
+    n, *sums = rows[0]
+    w, wd, w2, w2d, w2d2 = (float(value) for value in sums)
+    return PairSums(int(n), w, wd, w2, w2d, w2d2)
