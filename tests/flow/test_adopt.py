@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.workplace import Workplace
-from tracejudge.alerts import DriftRule
+from tracejudge.alerts import AlertEvent, DriftRule
 from tracejudge.clock import SystemClock
 from tracejudge.scores import JudgeId
-from tracejudge.store import Store, StoredTrace
+from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter
 from tracejudge.testing import make_score, make_trace
 from tracejudge_consumer.alert_loop import AlertLoop
 from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE
@@ -119,3 +119,71 @@ def test_what_cannot_be_adopted_is_refused_with_the_way_out(at: Workplace, store
     assert "has no judge of this name" in at("judges", "adopt", "stranger", expect=EXIT_USAGE)
     assert store.judges.adoptions() == []
     assert store.user_actions.all() == []
+
+
+def test_a_small_replay_bridges_what_the_old_judge_knows(at: Workplace, store: Store) -> None:
+    """Eighty traces that both judge alike are enough: the new judge goes on from eight days of the old one."""
+    like = JudgeId("lexical@333333333333")
+    traces = [stored.trace for page in store.traces.stream(TraceFilter()) for stored in page]
+    store.scores.insert(
+        [
+            make_score(
+                number,
+                passed=number % 20 > 0,
+                event_time=trace.event_time,
+                judge_id=like,
+                judged_at=trace.event_time + timedelta(seconds=2),
+            )
+            for number, trace in enumerate(traces)
+        ]
+    )
+    at("replay", "--judge", "lexical", "--run", "try-1", "--sample", "80")
+    first = loop(store, "one")
+    first.tick()
+    new = at.json("judges", "adopt", "try-1")["judge_id"]
+    (said,) = judge_live(store, first, new, rows=3)
+    assert said.kind == "judge_changed"
+    assert "drift goes on from the old baseline, moved by +0.0 points" in said.summary
+    assert "80 traces judged by both" in said.summary
+    (status,) = [one for one in first.status() if one.key.judge_id == new]
+    assert status.smallest_drop is not None
+    first.close()
+
+
+def test_a_judge_on_trial_bridges_by_what_it_said_of_live_traffic(at: Workplace, store: Store) -> None:
+    """The trial ran under another name: what makes a judge is the hash in its JudgeId."""
+    first = loop(store, "one")
+    first.tick()
+    start = store.now() - timedelta(hours=HOURS)
+    trial = [
+        make_score(
+            number,
+            passed=number % 10 > 0,
+            event_time=score.event_time,
+            judge_name="lexical-2",
+            judge_id=JudgeId("lexical-2@222222222222"),
+            run_id="shadow",
+            judged_at=start + timedelta(seconds=number),
+        )
+        for page in store.scores.stream(ScoreFilter(judge=OLD))
+        for number, score in enumerate(page)
+        if number < 300
+    ]
+    store.scores.insert(trial)
+    (said,) = judge_live(store, first, "lexical@222222222222", rows=3)
+    assert "moved by -10.0 points" in said.summary
+    assert "300 traces judged by both" in said.summary
+    first.close()
+
+
+def judge_live(store: Store, alert_loop: AlertLoop, judge_id: str, *, rows: int) -> list[AlertEvent]:
+    """The first live verdicts of a judge, and what the alert loop says to them."""
+    now = store.now()
+    fresh = [
+        make_score(9000 + n, judge_id=JudgeId(judge_id), event_time=now, judged_at=now + timedelta(microseconds=n))
+        for n in range(rows)
+    ]
+    store.scores.insert(fresh)
+    while store.now() <= fresh[-1].judged_at:
+        pass
+    return alert_loop.tick()

@@ -137,7 +137,7 @@ class JudgeDrift:
             for place, watched in self._watched.items()
             if not changed_only or _name(place) in self._changed
         ]
-        if not changed_only or _HELD in self._changed:
+        if _HELD in self._changed or (self._held and not changed_only):
             held = [event_to_json(event) for event in self._held.values()]
             taken.append(SeriesSnapshot(_HELD, {"format": FORMAT, "kind": _KIND, "held": held}))
         self._changed.clear()
