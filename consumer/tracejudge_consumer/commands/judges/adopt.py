@@ -31,8 +31,9 @@ Examples:
   (restart the consumers)
 
 From that moment on the name's rates read the new judge. What the old one said stays as it is; the run keeps the history
-as the new one sees it (`tracejudge rates --run try-1`). Rules that learn a baseline start with what the run found, so
-that nothing has to warm up again.""",
+as the new one sees it (`tracejudge rates --run try-1`). Rules that learn a baseline start with what the run found,
+or with the old judge's baseline moved by what both said of the run's traces, whichever is surer: nothing has to warm up
+again. A judge that was on trial (shadow = true) bridges in the same way once it takes the old one's name and place.""",
 )
 @click.argument("run_id", metavar="RUN")
 @config_option
@@ -71,7 +72,10 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
             out.print(f"{sentence[0].upper()}{sentence[1:]}")
     else:
         out.print("The old one judged none of the run's traces: nothing bridges the two.")
-    out.print("Baselines of its alert rules start with what the run found. Restart the consumers now.")
+    out.print(
+        "Baselines of its alert rules start with what the run found, or with the old judge's moved by the difference,"
+    )
+    out.print("whichever is surer; the event judge_changed will say. Restart the consumers now.")
     out.print(f"next: tracejudge rates --run {ident(run_id)} --judge {ident(spec.name)} --step 1d")
 
 
