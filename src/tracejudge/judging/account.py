@@ -74,6 +74,13 @@ class Account:
     def leased(self) -> bool:
         return self._leases is not None
 
+    @property
+    def present(self) -> Window:
+        """The window, which is known. Raises RuntimeError where it is not."""
+        if self.window is None:
+            raise RuntimeError(f"{self.cap.name}: nobody has asked what is left")
+        return self.window
+
     def known(self, now: datetime) -> bool:
         """True when what may be used in the present window is known."""
         window = self.window

@@ -82,6 +82,8 @@ class Budget:
     ) -> None:
         self._name = judge_name
         self._accounts = tuple(accounts)
+        self._in_money = [account for account in self._accounts if account.cap.unit == "usd"]
+        self._in_calls = [account for account in self._accounts if account.cap.unit == "calls"]
         self._leased = any(account.leased for account in self._accounts)
         self._clock = clock
         self._run = run
@@ -159,22 +161,17 @@ class Budget:
         return True
 
     def _hold(self, usd: float, now: datetime) -> Hold:
-        money, calls = [self._run.purse], []
         self._run.count(1)
-        for account in self._accounts:
-            window = account.window
-            if window is None:
-                continue
-            if account.cap.unit == "calls":
-                window.used += 1.0
-                calls.append(window)
-            else:
-                money.append(window)
+        # Windows are known here, and which of them count money does not change.
+        money = (self._run.purse, *[account.present for account in self._in_money])
+        calls = tuple([account.present for account in self._in_calls])
+        for window in calls:
+            window.used += 1.0
         for window in money:
             window.hold(usd)
         if self._leased:
             self._ask_ahead()
-        return Hold(usd, now, tuple(money), tuple(calls))
+        return Hold(usd, now, money, calls)
 
     def _ask_ahead(self) -> None:
         """Asks for the next share before the present one is used up."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.judging.budget import Budget
@@ -26,6 +26,9 @@ class Counted(NamedTuple):
     model: str = ""
 
 
+_UNCOUNTED: Final = Counted()
+
+
 class Meter:
     """Counts and records the calls of one judge."""
 
@@ -35,7 +38,9 @@ class Meter:
         self._limiter = limiter
         self._clock = clock
         self._deadlines = Deadlines(spec.timeout_s)
-        self._typical_reply = min(spec.most_reply_tokens, TYPICAL_REPLY_TOKENS)
+        self._most_reply = spec.most_reply_tokens
+        self._typical_reply = min(self._most_reply, TYPICAL_REPLY_TOKENS)
+        self._free = call_cost_usd(spec, input_tokens=0, output_tokens=0)
 
     @property
     def ready(self) -> bool:
@@ -60,10 +65,10 @@ class Meter:
         what `make` gives ends when it is cancelled, so it needs no task of its own to be left behind. Raises OverBudget
         or SpendUnknown without calling, CallTimeout, or what `make` raises.
         """
-        most = self._cost(input_tokens, self._spec.most_reply_tokens) if counted is not None else None
+        most = self._cost(input_tokens, self._most_reply) if counted is not None else None
         hold = await self._budget.admit(most or 0.0)
         # "cancelled" may have been billed as well; what was never begun was not.
-        cost, status, tally = self._cost(0, 0), "cancelled", Counted()
+        cost, status, tally = self._free, "cancelled", _UNCOUNTED
         begun = made = False
         start = 0.0
         diagnosis: Diagnosis | None = None
@@ -85,7 +90,7 @@ class Meter:
             made = status != UNREACHABLE
             # All else may have been billed: a call left waiting, a reply broken off or not to be read.
             if counted is not None and billed_nothing(error):
-                cost = self._cost(0, 0)
+                cost = self._free
             raise
         finally:
             latency_s = self._clock.monotonic() - start if begun else 0.0
@@ -119,4 +124,6 @@ class Meter:
             self._limiter.ended()
 
     def _cost(self, input_tokens: int, output_tokens: int) -> float | None:
+        if self._free is None:
+            return None
         return call_cost_usd(self._spec, input_tokens=input_tokens, output_tokens=output_tokens)

@@ -16,11 +16,12 @@ class JudgeModel:
     """The model of one judge."""
 
     def __init__(self, spec: JudgeSpec, *, completer: Completer, guard: Guard, meter: Meter) -> None:
-        self._spec = spec
         self._completer = completer
         self._guard = guard
         self._meter = meter
         self._answered: Sequence[Message] = ()
+        self._window, self._most_reply = spec.context_window_tokens, spec.max_tokens or 0
+        self._stops_at_once = bool(getattr(completer, "stops_at_once", False))
 
     async def ask(self, messages: Sequence[Message]) -> Completion | Failure:
         """The reply, after as many attempts as the spec allows, or why there is none."""
@@ -28,11 +29,11 @@ class JudgeModel:
 
     async def ask_once(self, messages: Sequence[Message]) -> Completion:
         """One call, without slot, circuit or further attempts: for callers that run inside a guard of their own."""
-        input_tokens = sum(text_tokens(item.content) for item in messages)
-        needed = input_tokens + (self._spec.max_tokens or 0)
-        if needed > self._spec.context_window_tokens:
+        input_tokens = sum([text_tokens(item.content) for item in messages])
+        needed = input_tokens + self._most_reply
+        if needed > self._window:
             raise CallError(
-                f"about {needed} tokens do not fit context_window_tokens = {self._spec.context_window_tokens}",
+                f"about {needed} tokens do not fit context_window_tokens = {self._window}",
                 status=400,
                 code="context_length_exceeded",
             )
@@ -40,7 +41,7 @@ class JudgeModel:
             lambda: self._completer.complete(messages),
             input_tokens=input_tokens,
             counted=_counted,
-            stops_at_once=getattr(self._completer, "stops_at_once", False),
+            stops_at_once=self._stops_at_once,
         )
         if not self._answered:
             self._answered = messages

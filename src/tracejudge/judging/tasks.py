@@ -96,10 +96,11 @@ class NothingSpent:
 
 def content_hash(trace: Trace) -> str:
     """32 hex digits of everything a judge reads: equal content, equal hash, whatever the ids and times."""
-    texts = [trace.query, trace.response, trace.reference]
-    texts += [node.text for node in trace.source_nodes]
-    turns = [text for turn in trace.history for text in (turn.role, turn.content)]
+    nodes = trace.source_nodes
+    texts = [trace.query, trace.response, trace.reference, *[node.text for node in nodes]]
+    for turn in trace.history:
+        texts += (turn.role, turn.content)
     # Lengths before the texts: no two contents give the same bytes. Lone surrogates can stand in JSON texts.
-    lengths = ",".join("-" if text is None else str(len(text)) for text in (*texts, *turns))
-    whole = f"{len(trace.source_nodes)};{lengths};" + "".join(text for text in (*texts, *turns) if text is not None)
+    lengths = ",".join(["-" if text is None else str(len(text)) for text in texts])
+    whole = "".join([f"{len(nodes)};{lengths};", *[text for text in texts if text is not None]])
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

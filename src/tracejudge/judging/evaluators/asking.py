@@ -296,12 +296,15 @@ def _with_all(result: Judgement, asked: Sequence[Asked], flags: tuple[str, ...] 
     if not asked:
         return result if flags is None else result.but(flags=flags)
     last = asked[-1].reply
-    texts = [one.reply.text for one in asked]
-    if result.invalid is not None and result.raw_reply:
-        texts.append(result.raw_reply)
+    raw = last.text
+    if len(asked) > 1 or (result.invalid is not None and result.raw_reply):
+        texts = [one.reply.text for one in asked]
+        if result.invalid is not None and result.raw_reply:
+            texts.append(result.raw_reply)
+        raw = "\n---\n".join(texts)
     return result.but(
         flags=result.flags if flags is None else flags,
-        raw_reply="\n---\n".join(texts)[:RAW_REPLY_CHARS],
+        raw_reply=raw[:RAW_REPLY_CHARS],
         model_reported=result.model_reported or last.model,
         fingerprint=result.fingerprint or last.fingerprint,
     )
