@@ -105,6 +105,8 @@ def parse_verdict(text: str, *, key: str = "verdict", against: str = "unsupporte
     if yes is None:
         return no_shape(reply)
     explanation = f"{found['rest'] or ''}\n{rest}".strip()
+    if not explanation:
+        return Verdict(yes)
     others = {polarity(word) for word in (*_LATER_LINE.findall(rest), *LOUD.findall(explanation))}
     if (not yes) in others:
         return Unreadable(InvalidReason.UNPARSABLE, "two verdicts that differ")

@@ -19,8 +19,8 @@ from tracejudge.judging.judgement import (
 )
 from tracejudge.judging.model import JudgeModel
 from tracejudge.judging.packing import Piece, cut, most_section_tokens, pack, room_tokens, section_tokens
-from tracejudge.judging.prompts import fill_parts, parts, variables
-from tracejudge.judging.prompts.fence import between, fence, is_clean, new_code
+from tracejudge.judging.prompts import parts, variables
+from tracejudge.judging.prompts.fence import clean, fenced, is_clean, new_code
 from tracejudge.judging.prompts.hints import suspicious
 from tracejudge.judging.shapes import MOST_STATEMENTS, UNSUPPORTED, Shape
 from tracejudge.judging.spec import JudgeSpec
@@ -74,11 +74,17 @@ class ModelEvaluator(FactsEvaluator):
         # Looked at once, all together: what each text would have to be searched for takes longer to begin than to do.
         whole = "\n".join([text for texts in sections.values() for _, text in texts])
         code = new_code((whole,))
-        put = between if is_clean(whole) else fence
-        values = dict(self._blank)
-        for variable, texts in sections.items():
-            values[variable] = "\n\n".join([put(name, text, code) for name, text in texts])
-        return [Message("system", code.join(self._system)), Message("user", fill_parts(self._prompt, values))]
+        cleaned = is_clean(whole)
+        filled: list[str] = []
+        for place, part in enumerate(self._prompt):
+            if place % 2 == 0:
+                filled.append(part)
+            elif part in sections:
+                for number, (name, text) in enumerate(sections[part]):
+                    filled += fenced(name, text if cleaned else clean(text), code, "\n\n" if number else "")
+            else:
+                filled.append(self._blank[part])
+        return [Message("system", code.join(self._system)), Message("user", "".join(filled))]
 
     async def ask(self, sections: Sections) -> Asked | Judgement:
         """The reading of one reply, or the judgement that there is none."""

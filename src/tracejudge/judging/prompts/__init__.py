@@ -8,7 +8,7 @@ statement under test, which here is the response, and `{context_str}` the passag
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 from typing import Final
@@ -47,7 +47,9 @@ def check_template(
 
 def fill(template: str, values: Mapping[str, str], aliases: Mapping[str, str] = _NO_ALIASES) -> str:
     """`template` with its variables replaced in one pass, so that braces inside a value mean nothing."""
-    return fill_parts(parts(template, aliases), values)
+    split = list(parts(template, aliases))
+    split[1::2] = [values[name] for name in split[1::2]]
+    return "".join(split)
 
 
 def parts(template: str, aliases: Mapping[str, str] = _NO_ALIASES) -> tuple[str, ...]:
@@ -55,10 +57,3 @@ def parts(template: str, aliases: Mapping[str, str] = _NO_ALIASES) -> tuple[str,
     split = _VARIABLE.split(template)
     split[1::2] = [aliases.get(name, name) for name in split[1::2]]
     return tuple(split)
-
-
-def fill_parts(split: Sequence[str], values: Mapping[str, str]) -> str:
-    """`fill` for a template that was taken apart by `parts`."""
-    filled = list(split)
-    filled[1::2] = [values[name] for name in split[1::2]]
-    return "".join(filled)

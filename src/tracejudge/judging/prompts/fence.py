@@ -30,12 +30,13 @@ def new_code(texts: Iterable[str], *, draw: Callable[[], str] = lambda: hex_digi
 
 def fence(name: str, text: str, code: str) -> str:
     """`text` between the markers of section `name`."""
-    return between(name, clean(text), code)
+    return "".join(fenced(name, clean(text), code))
 
 
-def between(name: str, text: str, code: str) -> str:
-    """`fence` for a text that is clean as it is."""
-    return f"<<<{name} {code}>>>\n{text}\n<<<END {name} {code}>>>"
+def fenced(name: str, text: str, code: str, before: str = "") -> tuple[str, ...]:
+    """The pieces of `fence` for a text that is clean as it is: a passage is copied once, into the whole request."""
+    mark = f"{name} {code}>>>"
+    return f"{before}<<<{mark}\n", text, "\n<<<END ", mark
 
 
 def is_clean(text: str) -> bool:
