@@ -14,7 +14,9 @@ from tracejudge_sdk.trace import Trace
 
 def same_model(spec: JudgeSpec, trace: Trace) -> bool:
     """True when the judge asks the model that wrote the answer (the provider's prefix does not count)."""
-    ours, theirs = spec.model_name.casefold().rpartition("/")[2], (trace.model or "").casefold().rpartition("/")[2]
+    if not trace.model:
+        return False
+    ours, theirs = spec.model_name.casefold().rpartition("/")[2], trace.model.casefold().rpartition("/")[2]
     return bool(ours) and ours == theirs
 
 
@@ -24,13 +26,13 @@ def score_row(
     """The score of a verdict or of an invalid result."""
     trace, spec = task.trace, judge.spec
     invalid = judgement.invalid is not None
-    flags = list(judgement.flags)
+    flags = judgement.flags
     if same_model(spec, trace):
-        flags.append("same_model")
+        flags += ("same_model",)
     if trace.truncated:
-        flags.append("truncated_trace")
+        flags += ("truncated_trace",)
     if judgement.served:
-        flags.append("cached")
+        flags += ("cached",)
     return Score(
         environment=trace.environment,
         app=trace.app,
@@ -51,7 +53,7 @@ def score_row(
         content_hash=digest,
         model_reported=judgement.model_reported,
         fingerprint=judgement.fingerprint,
-        flags=tuple(dict.fromkeys(flags)),
+        flags=tuple(dict.fromkeys(flags)) if len(flags) > 1 else flags,
         usage=_usage(judgement),
         judged_at=judged_at,
     )
@@ -105,6 +107,15 @@ def call_rows(task: JudgeTask, judge: Judge, judgement: Judgement, run_id: str) 
 
 def _usage(judgement: Judgement) -> Usage:
     calls = judgement.calls
+    if len(calls) == 1:  # the usual case
+        call = calls[0]
+        return Usage(
+            calls=1,
+            input_tokens=call.input_tokens,
+            output_tokens=call.output_tokens,
+            cost_usd=call.cost_usd,
+            latency_ms=judgement.latency_ms,
+        )
     costs = [call.cost_usd for call in calls]
     known = [cost for cost in costs if cost is not None]
     return Usage(
