@@ -247,3 +247,26 @@ def test_show_gives_the_same_on_a_terminal_as_json_and_as_a_page(
     assert "What is the limit" in (tmp_path / "alert.html").read_text(encoding="utf-8")
     assert "category billing fell from" in at("alerts")
     assert "no alert event 'nothing'" in at("alerts", "show", "nothing", expect=EXIT_FAILED)
+
+
+def test_what_explain_says_of_an_open_alert_is_of_now_and_forget_takes_its_page_away(
+    world: World, store_url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = (
+        f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n[alerts]\nevidence_dir = "pages"\n'
+        '[[judges]]\nname = "faithfulness"\nkind = "lexical"\n'
+        '[[rules]]\nname = "faithfulness-minimum"\njudge = "faithfulness"\nminimum = 0.88\n'
+    )
+    (tmp_path / "tracejudge.toml").write_text(settings, encoding="utf-8")
+    at = Workplace(tmp_path, capsys, settings)
+    world.fall()
+    event = world.alert()
+    (one,) = at.json("alerts", "explain")["series"]
+    told = part(event, "compared")["since"]["judged"]
+    assert one["evidence"]["compared"]["since"]["judged"] > told > 0
+    assert one["evidence"]["slices"]["standing_out"][0]["value"] == "billing"
+    assert "category billing fell from" in at("alerts", "explain")
+    worst: Any = event.evidence["worst_trace_ids"]
+    at("forget", "--trace-id", worst[0], "--yes")
+    assert not list(world.folder.glob("*.html"))

@@ -15,10 +15,12 @@ from tracejudge.alerts.backtest import Backtest, backtest
 from tracejudge.alerts.delay import smallest_drop
 from tracejudge.alerts.trial import TrialFile, TrialResult, run_trial
 from tracejudge.errors import SettingsError
+from tracejudge.evidence import to_json as evidence_to_json
 from tracejudge.scores import Score
 from tracejudge.store import Cursor, RateQuery, Store
 from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.commands.alert_now import evidence_now, show_now
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
 from tracejudge_consumer.settings import IN_EXAMPLE, faults_of, load_settings, read_toml
@@ -143,7 +145,8 @@ def _show(found: Backtest) -> None:
 Example:
   tracejudge alerts explain
 "1 h" and "1 d" are the smallest falls that would be told within an hour and a day on average, at the judged volume of
-the last day: nobody can see less with so few traces.""",
+the last day: nobody can see less with so few traces. Of series that fire, or are near to it, the evidence is told as
+of now: where it fell, retrieval or generation, what to read.""",
 )
 @config_option
 @json_option
@@ -153,8 +156,14 @@ def explain(config: str, as_json: bool) -> None:
     with connect_store(settings) as store:
         series = stored_series(settings, store)
         volumes = {status.key: _per_hour(store, status) for status in series}
+        near = evidence_now(settings, store, series)
     found = [
-        {"series": status, "per_hour": volumes[status.key], **_visible(status, volumes[status.key])}
+        {
+            "series": status,
+            "per_hour": volumes[status.key],
+            **_visible(status, volumes[status.key]),
+            "evidence": next((evidence_to_json(one) for other, one in near if other is status), None),
+        }
         for status in series
     ]
     if as_json:
@@ -181,7 +190,9 @@ def explain(config: str, as_json: bool) -> None:
         )
     columns = [("rule", "left"), ("app", "left"), ("JudgeId", "left"), ("state", "left"), ("baseline", "right")]
     columns += [("boundary", "right"), ("evidence of what fires", "right"), ("judged/h", "right")]
-    console().print(table("Series", [*columns, ("1 h", "right"), ("1 d", "right")], rows))
+    out = console()
+    out.print(table("Series", [*columns, ("1 h", "right"), ("1 d", "right")], rows))
+    show_now(out, near)
 
 
 def _per_hour(store: Store, status: SeriesStatus) -> float:

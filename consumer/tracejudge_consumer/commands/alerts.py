@@ -93,7 +93,10 @@ def show_event(out: Console, event: AlertEvent) -> None:
         out.print(
             f"  {'evidence':<18} {hours:.0f} hours, fires at {needed:.0f} ({_shown(promise)} false alarms promised)"
         )
-    for line in evidence_lines(event):
+    lines = evidence_lines(event)
+    if lines:
+        evidence.pop("worst_trace_ids", None)  # they stand in the lines
+    for line in lines:
         out.print(f"  {ident(line)}")
     if (link := evidence_link(event)) is not None:
         out.print(f"  page: {ident(link)}")

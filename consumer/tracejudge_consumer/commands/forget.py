@@ -11,12 +11,13 @@ from tracejudge.store.tombstones import Kind
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, ident, to_json
 from tracejudge_consumer.settings import load_settings
-from tracejudge_consumer.wiring import connect_store
+from tracejudge_consumer.wiring import build_evidence, connect_store
 
 OUT_OF_REACH: Final = (
     "the queue: its records go with its own retention; read again, they are passed over",
     "files that were exported or backed up before, and what was ingested from files",
     "alerts that were sent: they hold ids, not texts",
+    "copies of pages about alerts; in its own folder `watch` removes those that name the trace within minutes",
     "the ids (no texts) of failing traces that a running alert loop names, until it is started again",
     "dead letters that are no JSON and do not name the id",
     "ClickHouse's old parts: they leave the disk about ten minutes after this",
@@ -68,6 +69,7 @@ def command(
         done = store.forgetting.forget(
             kind, value, at=datetime.now(timezone.utc), environment=environment, app=app, reason=reason, by=by
         )
+        build_evidence(settings, store).sweep_if_due()
     if as_json:
         click.echo(to_json({"kind": kind, "traces": done.traces, "rows": done.rows, "out_of_reach": OUT_OF_REACH}))
         return

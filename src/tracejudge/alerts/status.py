@@ -29,12 +29,14 @@ class SeriesStatus:
     heuristic: bool
     last_judged_at: datetime | None
     alert_event_id: str | None  # of the open alert
+    started_about: datetime | None = None  # of the open alert's fall, or of the one that is suspected
 
 
 def status_of(series: Series, *, alarm_hours: float, health: JudgeHealth | None, now: datetime | None) -> SeriesStatus:
     """The status of a series that fires at `alarm_hours`; `health` is its judge's, `now` the last tick's."""
     evidence = series.detector.evidence_hours / alarm_hours
     baseline = series.baseline
+    start = series.alert.start if series.alert is not None else series.detector.start
     return SeriesStatus(
         key=series.key,
         state=_state(series, evidence=evidence, health=health, now=now),
@@ -51,6 +53,7 @@ def status_of(series: Series, *, alarm_hours: float, health: JudgeHealth | None,
         heuristic=series.heuristic,
         last_judged_at=series.last_judged_at,
         alert_event_id=series.alert.event_id if series.alert is not None else None,
+        started_about=start.at if start is not None else None,
     )
 
 

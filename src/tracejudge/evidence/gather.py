@@ -106,7 +106,7 @@ def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], acti
     findings = without_copies(findings, since)
     return Evidence(
         event=event,
-        before_from=before_query.start,
+        before_from=max([before_query.start, *(row.event_time for row in before[:1])]),
         started=started,
         until=event.at,
         before=old,

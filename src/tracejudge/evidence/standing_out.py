@@ -110,7 +110,7 @@ def without_copies(findings: Sequence[Finding], rows: Sequence[JudgedRow]) -> li
         places = frozenset(k for k, row in enumerate(rows) if row.fields.get(one.attribute, "") == one.value)
         for number, (other, held) in enumerate(kept):
             if one.kind == other.kind and len(places & held) >= _SAME * len(places | held):
-                same = (*other.same_traces_as, f"{one.attribute}={one.value}")
+                same = (*other.same_traces_as, f"{one.attribute}={one.value or '(none)'}")
                 kept[number] = (replace(other, same_traces_as=same), held)
                 break
         else:

@@ -66,7 +66,7 @@ def looked_at_says(evidence: Evidence) -> str:
         read = f" ({MOST_ROWS:,} of them read, chosen at random)" if rows > MOST_ROWS else ""
         sides.append(f"{rows:,} {name}{read}")
     begun = f"{evidence.before_from:%Y-%m-%d %H:%M}"
-    return f"judged traces: {' and '.join(sides)}; the time before begins {begun} UTC"
+    return f"judged traces: {' and '.join(sides)}; the first is of {begun} UTC"
 
 
 def name_of(finding: Finding) -> str:

@@ -1,0 +1,66 @@
+"""The evidence of series that fire or come near to it, as of now: what `alerts explain` says below its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from tracejudge.alerts import AlertEvent, SeriesStatus
+from tracejudge.evidence import Evidence
+from tracejudge.evidence.words import rate_of, slices_say
+from tracejudge.store import Store
+from tracejudge_consumer.rendering import ident, instant
+from tracejudge_consumer.settings import Settings
+from tracejudge_consumer.wiring import build_evidence
+
+MOST_SERIES: Final = 10
+"""Each costs some tenths of a second; those nearest to firing, or beyond it, come first."""
+
+
+def evidence_now(
+    settings: Settings, store: Store, series: Sequence[SeriesStatus]
+) -> list[tuple[SeriesStatus, Evidence]]:
+    """The evidence since the fall that is suspected or told of, of at most `MOST_SERIES`, the nearest to firing first.
+
+    It is of all that is judged by now, where an alert tells what was known when it fired.
+    """
+    explainer, now = build_evidence(settings, store), store.now()
+    near = sorted(
+        (one for one in series if one.state in ("firing", "pending") and one.started_about is not None),
+        key=lambda one: (one.state != "firing", -one.evidence),
+    )
+    promises = {rule.name: rule.false_alarms for rule in settings.rules}
+    found = []
+    for one in near[:MOST_SERIES]:
+        evidence: dict[str, Any] = {"started_about": one.started_about.isoformat() if one.started_about else None}
+        if one.key.rule in promises:
+            evidence["false_alarms"] = promises[one.key.rule]
+        if one.alert_event_id is not None:
+            evidence["fired_event_id"] = one.alert_event_id
+        event = AlertEvent(
+            event_id="", series=one.key, kind="firing", severity="ticket", heuristic=one.heuristic, at=now,
+            summary="", evidence=evidence,
+        )  # fmt: skip
+        found.append((one, explainer.evidence(event)))
+    return found
+
+
+def show_now(out: Console, found: Sequence[tuple[SeriesStatus, Evidence]]) -> None:
+    """Prints a few lines for each."""
+    for status, evidence in found:
+        near = f"is at {100 * status.evidence:.0f} % of the evidence that fires"
+        what = "fires" if status.state == "firing" else near
+        key = status.key
+        where = ", ".join(f"{name} {value or '(none)'}" for name, value in key.group)
+        named = f"{key.rule}: {key.judge_name} of {key.app}" + (f" [{where}]" if where else "")
+        out.print(Text(f"{ident(named)} {what}", style="bold"))
+        out.print(
+            f"  {rate_of(evidence.before)} before, {rate_of(evidence.since)} since {instant(evidence.started)} UTC"
+        )
+        out.print(f"  {ident(slices_say(evidence))}")
+        out.print(f"  {ident(evidence.reading.says)}")
+        if evidence.worst:
+            out.print(f"  look at: {ident(', '.join(one.trace_id for one in evidence.worst))}")
