@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tracejudge.scores import JudgeCall, JudgeId, Spend
+from tracejudge.store.blocks import Block
 from tracejudge.store.connection import Row
 from tracejudge.store.rows import CostRow, Inserted
+from tracejudge.store.score_blocks import call_block
 from tracejudge.store.table import Columns, Table, Where
 from tracejudge.store.values import EPOCH, bound_instant, microseconds, optional_real, real, text, whole
 
@@ -101,6 +103,9 @@ class Calls(Table[JudgeCall]):
             )
             for row in rows
         ]
+
+    def _block(self, values: Sequence[JudgeCall]) -> Block:
+        return call_block(values)
 
     def _encode(self, value: JudgeCall) -> Row:
         return (

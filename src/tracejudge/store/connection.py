@@ -134,14 +134,30 @@ class Connection:
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         """Inserts rows of already checked values."""
+        self._insert(table, columns, types, rows, by_column=False, settings=settings)
 
+    def insert_columns(self, table: str, types: Mapping[str, str], columns: Sequence[Sequence[Any]]) -> None:
+        """Inserts already checked values a column at a time; `types` by name, in the order of `columns`."""
+        self._insert(table, list(types), list(types.values()), columns, by_column=True)
+
+    def _insert(
+        self,
+        table: str,
+        columns: Sequence[str],
+        types: Sequence[str],
+        data: Sequence[Sequence[Any]],
+        *,
+        by_column: bool,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         def work(client: Client) -> None:
             try:
                 client.insert(
                     table,
-                    rows,
+                    data,
                     column_names=list(columns),
                     column_type_names=list(types),
+                    column_oriented=by_column,
                     # A backfill may touch more days than the default of 100 partitions; and what is acknowledged is
                     # stored, not waiting in a server's buffer.
                     settings={"max_partitions_per_insert_block": 0, "async_insert": 0, **(settings or {})},

@@ -13,18 +13,22 @@ from tracejudge.store.table import Where
 from tracejudge.store.values import RowRefused, bound_instant, microseconds
 
 _SETTLED_BIT: Final = 51
-_LOW: Final = (1 << _SETTLED_BIT) - 1  # microseconds until the year 2041: see row_version
+_LOW: Final = (1 << _SETTLED_BIT) - 1  # microseconds until the year 2041: see version_of
 MAX_REVISION: Final = (1 << 12) - 1
 
 
-def row_version(score: Score) -> int:
+def version_of(revision: int, settled: bool, judged_us: int) -> int:
     """revision << 52 | settled << 51 | (2**51 - 1 - judged_at in microseconds), cut at 0.
 
     ClickHouse keeps the row with the highest one. 51 bits of microseconds last until 2041-05; later instants count as
     equally late, and then the last row inserted wins among equals.
     """
-    judged_us = microseconds("judged_at", score.judged_at)
-    return score.revision << 52 | score.outcome.settled << _SETTLED_BIT | max(0, _LOW - judged_us)
+    return revision << 52 | settled << _SETTLED_BIT | max(0, _LOW - judged_us)
+
+
+def row_version(score: Score) -> int:
+    """Of a score (see `version_of`)."""
+    return version_of(score.revision, score.outcome.settled, microseconds("judged_at", score.judged_at))
 
 
 def sound(score: Score) -> Score:

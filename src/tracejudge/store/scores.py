@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from tracejudge.scores import LIVE_RUN, JudgeId, Outcome, Score, TraceKey, Usage
+from tracejudge.store.blocks import Block
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.judges import Judges
 from tracejudge.store.minutes import Minutes
@@ -19,6 +20,7 @@ from tracejudge.store.queries import RateQuery, ScoreFilter, TraceFilter
 from tracejudge.store.rates import raw_buckets
 from tracejudge.store.reported import ReportedModel, reported_models
 from tracejudge.store.rows import BucketRow, Cursor, Inserted, Known, Pair
+from tracejudge.store.score_blocks import score_block
 from tracejudge.store.score_rows import MAX_REVISION, behind, row_version, score_conditions, sound
 from tracejudge.store.strata_sizes import StratumSize, strata_sizes
 from tracejudge.store.table import Columns, RejectSink, Table, Where
@@ -267,6 +269,9 @@ class Scores(Table[Score]):
                     held = score
         if held is not None:
             yield held
+
+    def _block(self, values: Sequence[Score]) -> Block:
+        return score_block(values)
 
     def _encode(self, value: Score) -> Row:
         score = sound(value)

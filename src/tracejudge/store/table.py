@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from tracejudge.errors import StoreError
+from tracejudge.store.blocks import Block, IrregularRows, plain_type
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.rows import Inserted, Rejected
 from tracejudge.store.values import RowRefused
@@ -24,11 +25,12 @@ RejectSink = Callable[[str, Sequence[tuple[object, Rejected]]], None]
 
 
 class Columns:
-    """Names and types of the columns a table writes and reads, in one order."""
+    """Names and types of the columns a table writes and reads, in one order; `plain` without dictionaries."""
 
     def __init__(self, **types: str) -> None:
         self.names = tuple(types)
         self.types = tuple(types.values())
+        self.plain = {name: plain_type(kind) for name, kind in types.items()}
         self.selected = ", ".join(f"`{name}`" for name in self.names)
 
 
@@ -49,10 +51,39 @@ class Table(Generic[_T]):
     def _decode(self, row: Row) -> _T:
         raise NotImplementedError
 
+    def _block(self, values: Sequence[_T]) -> Block:
+        """The columns of these values, for tables that are written all day."""
+        raise IrregularRows("rows, one by one")
+
     def _insert(self, values: Sequence[_T]) -> Inserted:
         """Stores all rows but the bad ones, which go to `dead_letters` with their reason."""
+        block = self._checked(values)
+        if block is not None and self._write_block(block):
+            return Inserted(stored=len(values))
         good, bad = self._encode_all(values)
         return self._write(values, good, bad)
+
+    def _checked(self, values: Sequence[_T]) -> Block | None:
+        """The columns of these values; None where each has to be looked at, or the insert to be cut."""
+        try:
+            block = self._block(values)
+        # Values that are not of their types may raise anything, and are refused one by one with their reasons.
+        except (IrregularRows, RowRefused, AttributeError, TypeError, ValueError, OverflowError):
+            return None
+        return block if len(values) <= _MAX_INSERT_ROWS and block.size_bytes <= _MAX_INSERT_BYTES else None
+
+    def _write_block(self, block: Block) -> bool:
+        """Inserts the columns; False where the store refuses a cell."""
+        if not any(map(len, block.columns.values())):
+            return True
+        try:
+            types = {name: kind for name, kind in self.columns.plain.items() if name in block.columns}
+            self._connection.insert_columns(self.name, types, [block.columns[name] for name in types])
+        except StoreError as error:
+            if error.code not in _BAD_DATA:
+                raise
+            return False
+        return True
 
     def _encode_all(self, values: Sequence[_T]) -> tuple[list[tuple[int, Row]], list[Rejected]]:
         good: list[tuple[int, Row]] = []

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 from tracejudge.scores import TraceKey
 from tracejudge.store.connection import Row
 from tracejudge.store.table import Columns, Table
-from tracejudge.store.values import from_microseconds, microseconds, text
+from tracejudge.store.values import BoundTexts, from_microseconds, microseconds, text
 
 Kind = Literal["trace", "user"]
 
@@ -101,7 +101,7 @@ class Tombstones(Table[Tombstone]):
         rows = self._connection.query(
             "SELECT value, environment, app FROM tombstones FINAL "
             "WHERE kind IN ('trace', 'user') AND value IN {hashes:Array(String)}",
-            {"hashes": sorted(hashes)},
+            {"hashes": BoundTexts(hashes)},
         )
         return frozenset(
             one.key

@@ -11,19 +11,24 @@ from typing import Final
 
 from tracejudge.scores import TraceKey
 from tracejudge.store.connection import Connection
-from tracejudge.store.values import from_milliseconds, milliseconds
+from tracejudge.store.values import BoundTexts, from_milliseconds, milliseconds
 
-_COLUMNS: Final = ("environment", "app", "trace_id", "event_time", "row_version")
+_COLUMNS: Final = {
+    "environment": "String",
+    "app": "String",
+    "trace_id": "String",
+    "event_time": "DateTime64(3, 'UTC')",
+}
 _KEYS: Final = "arrayZip({environments:Array(String)}, {apps:Array(String)}, {trace_ids:Array(String)})"
 
 
-def key_parameters(keys: Iterable[TraceKey]) -> dict[str, list[str]]:
+def key_parameters(keys: Iterable[TraceKey]) -> dict[str, BoundTexts]:
     """Keys as three arrays, to be bound in `KEYS_IN`."""
     listed = list(keys)
     return {
-        "environments": [key.environment for key in listed],
-        "apps": [key.app for key in listed],
-        "trace_ids": [key.trace_id for key in listed],
+        "environments": BoundTexts(key.environment for key in listed),
+        "apps": BoundTexts(key.app for key in listed),
+        "trace_ids": BoundTexts(key.trace_id for key in listed),
     }
 
 
@@ -55,14 +60,17 @@ class TraceIndex:
         """
         if not wanted:
             return {}
-        # Without a look beforehand: what is known already keeps its time, since its row was stamped before.
-        self._connection.command(
-            f"INSERT INTO trace_index ({', '.join(_COLUMNS)}) "
-            "SELECT k.1, k.2, k.3, fromUnixTimestamp64Milli(k.4, 'UTC'), "
-            "toUInt64(9223372036854775807 - toUnixTimestamp64Micro(now64(6))) FROM (SELECT arrayJoin(arrayZip("
-            "{environments:Array(String)}, {apps:Array(String)}, {trace_ids:Array(String)}, "
-            "{event_ms:Array(Int64)})) AS k)",
-            {**key_parameters(wanted), "event_ms": [milliseconds("event_time", at) for at in wanted.values()]},
+        # Without a look beforehand: what is known already keeps its time, since its row was stamped before. The stamp
+        # is the default of `row_version`, by the store's clock.
+        self._connection.insert_columns(
+            "trace_index",
+            _COLUMNS,
+            [
+                [key.environment for key in wanted],
+                [key.app for key in wanted],
+                [key.trace_id for key in wanted],
+                [milliseconds("event_time", at) for at in wanted.values()],
+            ],
         )
         return {**wanted, **self.find(list(wanted))}
 

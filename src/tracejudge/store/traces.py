@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import Final
 
 from tracejudge.scores import TraceKey
+from tracejudge.store.blocks import Block, instants_us
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.queries import TraceFilter
 from tracejudge.store.rows import Inserted, StoredTrace, TracePlace
 from tracejudge.store.table import Columns, RejectSink, Table, Where
+from tracejudge.store.trace_blocks import trace_block, trace_version
 from tracejudge.store.trace_filters import DRAWN, judged_conditions, trace_conditions
 from tracejudge.store.trace_index import KEYS_IN, TraceIndex, key_parameters
 from tracejudge.store.trace_rows import TraceReader, text_chars
@@ -27,7 +29,6 @@ from tracejudge.store.values import (
 )
 
 _OPTIONAL_NAME: Final = "LowCardinality(Nullable(String))"
-_LATEST_MS: Final = 1 << 43  # the year 2248
 
 
 class Traces(Table[StoredTrace]):
@@ -86,8 +87,14 @@ class Traces(Table[StoredTrace]):
 
         Safe to repeat in any split. Rows that cannot be stored are in `rejected` and in `dead_letters`.
         """
-        good, bad = self._encode_all(traces)
         # The index first: once it holds the event time, a crash before the next line changes nothing.
+        block = self._checked(traces)
+        if block is not None:
+            fixed = self._index.fix({one.key: one.trace.event_time for one in reversed(traces)})
+            block.columns["event_time"] = [us // 1000 for us in instants_us([fixed[one.key] for one in traces])]
+            if self._write_block(block):
+                return Inserted(stored=len(traces))
+        good, bad = self._encode_all(traces)
         fixed = self._index.fix({traces[i].key: traces[i].trace.event_time for i, _ in reversed(good)})
         at = self.columns.names.index("event_time")
         good = [(i, (*row[:at], milliseconds("event_time", fixed[traces[i].key]), *row[at + 1 :])) for i, row in good]
@@ -189,6 +196,9 @@ class Traces(Table[StoredTrace]):
         sql = f"SELECT count() FROM traces FINAL {conditions}"
         return int(self._connection.query(sql, conditions.parameters)[0][0])
 
+    def _block(self, values: Sequence[StoredTrace]) -> Block:
+        return trace_block(values)
+
     def _encode(self, value: StoredTrace) -> Row:
         trace = value.trace
         ingested_ms = milliseconds("ingested_at", value.ingested_at)
@@ -232,7 +242,8 @@ class Traces(Table[StoredTrace]):
             whole("offset", value.offset, low=-1),
         )
         by_name = dict(zip(self.columns.names, cells, strict=False))
-        return (*cells, text_chars(by_name), (trace.status != "incomplete") << 62 | (_LATEST_MS - ingested_ms))
+        complete = trace.status != "incomplete"
+        return (*cells, text_chars(by_name), trace_version(complete=complete, ingested_ms=ingested_ms))
 
     def _decode(self, row: Row) -> StoredTrace:
         return self._read(row)

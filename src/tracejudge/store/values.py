@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any, Final
@@ -130,10 +131,31 @@ def bound_instant(name: str, value: datetime) -> str:
     return value.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
+_MUST_ESCAPE: Final = re.compile(r"[\\'`\t\n]")
+_ESCAPES: Final = str.maketrans({one: f"\\{one}" for one in "\\'`\t\n"})
+
+
+class BoundTexts:
+    """Texts as one parameter for `{x:Array(String)}`. The driver would look at each character of each by itself."""
+
+    __slots__ = ("_literal",)
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        listed = list(texts)
+        if _MUST_ESCAPE.search("".join(listed)):
+            listed = [one.translate(_ESCAPES) for one in listed]
+        self._literal = "['" + "','".join(listed) + "']" if listed else "[]"
+
+    def __str__(self) -> str:
+        return self._literal
+
+
 def to_json(name: str, value: object) -> str:
     """JSON text that always is UTF-8 and never holds NaN; what JSON cannot hold becomes its text."""
+    if not value and isinstance(value, dict):
+        return "{}"  # of most passages
     try:
-        data = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        data = _JSON.encode(value)
         data.encode()
     except UnicodeEncodeError:
         return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -142,6 +164,9 @@ def to_json(name: str, value: object) -> str:
             raise RowRefused("ill_typed", f"{name}: nested too deeply for JSON") from error
         return json.dumps(_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return data
+
+
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _plain(value: object) -> object:
