@@ -60,7 +60,9 @@ def test_every_statement_of_a_migration_may_be_repeated() -> None:
             sql = "\n".join(line for line in statement.splitlines() if not line.startswith("--"))
             sql = sql.lstrip()
             assert re.match(
-                r"CREATE (TABLE|MATERIALIZED VIEW) IF NOT EXISTS|ALTER TABLE \w+ ADD (COLUMN|INDEX) IF NOT EXISTS", sql
+                r"CREATE (TABLE|MATERIALIZED VIEW) IF NOT EXISTS"
+                r"|ALTER TABLE \w+ (ADD (COLUMN|INDEX) IF NOT EXISTS|MODIFY COLUMN)",
+                sql,
             ), sql
 
 

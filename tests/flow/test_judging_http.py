@@ -66,6 +66,23 @@ async def test_the_request_is_an_openai_chat_completion(server: JudgeServer) -> 
     assert request.headers["content-type"] == "application/json"
 
 
+async def test_the_environment_names_the_proxy_and_the_hosts_that_need_none(
+    server: JudgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.base_url.removesuffix("/v1"))
+    monkeypatch.setenv("no_proxy", "")
+    through = panel_of(server, base_url="http://judge.invalid/v1")
+    (score,) = (await through.evaluate(make_tasks([0]))).scores
+    await through.close()
+    assert score.outcome is Outcome.PASSED
+    monkeypatch.setenv("no_proxy", "judge.invalid")
+    direct = panel_of(server, base_url="http://judge.invalid/v1")
+    result = await direct.evaluate(make_tasks([1]))
+    await direct.close()
+    assert result.scores == ()
+    assert len(server.requests) == 1
+
+
 async def test_settings_that_are_none_are_not_sent(server: JudgeServer) -> None:
     panel = panel_of(server, max_tokens=None, temperature=None, structured_output=False)
     await panel.evaluate(make_tasks([0]))

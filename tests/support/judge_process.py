@@ -23,6 +23,7 @@ from tests.support.judge_script import (
     with_latency,
 )
 from tests.support.judge_server import JudgeServer
+from tests.support.judge_tally import JudgeLoad
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,9 +42,16 @@ class JudgeProcess:
 
     def stats(self) -> dict[str, Any]:
         """The counts, as `/stats` gives them."""
-        with urllib.request.urlopen(f"{self.base_url.removesuffix('/v1')}/stats", timeout=10) as answer:  # noqa: S310
-            counts: dict[str, Any] = json.load(answer)
-        return counts
+        return self._get("stats")
+
+    def load(self) -> JudgeLoad:
+        """How busy it has been: small whatever it was asked, so that asking disturbs nothing."""
+        return JudgeLoad(**self._get("load"))
+
+    def _get(self, path: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.base_url.removesuffix('/v1')}/{path}", timeout=10) as answer:  # noqa: S310
+            found: dict[str, Any] = json.load(answer)
+        return found
 
     def __enter__(self) -> JudgeProcess:
         command = [sys.executable, "-m", "tests.support.judge_server", "--print-url", "--until-stdin-closes"]

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
@@ -166,6 +167,7 @@ class JudgeServer:
         app.router.add_post("/v1/chat/completions", self._completions)
         app.router.add_get("/v1/models", self._list_models)
         app.router.add_get("/stats", self._show_stats)
+        app.router.add_get("/load", self._show_load)
         # Cancelled with its client: a call nobody waits for is not in flight.
         runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_GRACE_S)
         await runner.setup()
@@ -182,6 +184,9 @@ class JudgeServer:
             return _error(invalid_api_key())
         listed = [{"id": name, "object": "model", "created": 0, "owned_by": "tests"} for name in self._models]
         return web.json_response({"object": "list", "data": listed})
+
+    async def _show_load(self, http: web.Request) -> web.StreamResponse:
+        return web.json_response(asdict(self._tally.load()))
 
     async def _show_stats(self, http: web.Request) -> web.StreamResponse:
         return web.json_response(self.stats.as_dict())

@@ -34,6 +34,18 @@ class JudgeStats:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class JudgeLoad:
+    """How busy the server has been since it began, for whoever measures over a stretch of time."""
+
+    at_s: float
+    """When, by the server's monotonic clock."""
+    calls: int
+    in_flight: int
+    busy_s: float
+    """Seconds that calls were in flight, all added up: over a second of 50 busy slots it grows by 50."""
+
+
 class Tally:
     """The running counts behind JudgeStats."""
 
@@ -43,10 +55,12 @@ class Tally:
         self._by_prompt: Counter[str] = Counter()
         self._statuses: Counter[int] = Counter()
         self._calls = self._in_flight = self._in_flight_max = self._dropped = self._abandoned = 0
+        self._busy_s, self._busy_at = 0.0, time.monotonic()
 
     def enter(self) -> int:
         """A call came in; returns how many are in flight with it."""
         with self._changed:
+            self._add_busy()
             self._calls += 1
             self._in_flight += 1
             self._in_flight_max = max(self._in_flight_max, self._in_flight)
@@ -55,6 +69,7 @@ class Tally:
 
     def leave(self) -> None:
         with self._changed:
+            self._add_busy()
             self._in_flight -= 1
             self._changed.notify_all()
 
@@ -92,6 +107,16 @@ class Tally:
     def stats(self) -> JudgeStats:
         with self._changed:
             return self._stats()
+
+    def load(self) -> JudgeLoad:
+        with self._changed:
+            self._add_busy()
+            return JudgeLoad(at_s=self._busy_at, calls=self._calls, in_flight=self._in_flight, busy_s=self._busy_s)
+
+    def _add_busy(self) -> None:
+        now = time.monotonic()
+        self._busy_s += self._in_flight * (now - self._busy_at)
+        self._busy_at = now
 
     def wait_for(self, reached: Callable[[JudgeStats], bool], timeout_s: float) -> JudgeStats:
         """Blocks until the counts satisfy `reached`; raises TimeoutError with the counts."""

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Final, Literal, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
@@ -61,6 +63,7 @@ class OpenAICompatible:
 
     def __init__(self, spec: JudgeSpec, *, api_key: str | None) -> None:
         self._url = f"{spec.base_url}/chat/completions"
+        self._proxy = _proxy_for(self._url)
         self._api_key = api_key or ""
         self._body: dict[str, Any] = {"model": spec.model}
         if spec.temperature is not None:
@@ -96,7 +99,9 @@ class OpenAICompatible:
         if response_format is not None:
             body["response_format"] = response_format
         try:
-            async with self._sessions.get().post(self._url, data=json.dumps(body), headers=self._headers) as response:
+            async with self._sessions.get().post(
+                self._url, data=json.dumps(body), headers=self._headers, proxy=self._proxy
+            ) as response:
                 raw = await _read(response)
                 status, after = response.status, response.headers.get("Retry-After")
         except (aiohttp.ClientError, OSError) as error:
@@ -117,7 +122,6 @@ class OpenAICompatible:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0),
-            trust_env=True,
         )
 
     def _error(self, status: int, raw: bytes, after: str | None) -> CallError:
@@ -162,6 +166,15 @@ class OpenAICompatible:
             model=str(reply.get("model") or ""),
             fingerprint=str(reply.get("system_fingerprint") or ""),
         )
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for this address. aiohttp can find it out by itself, and
+    does so in another thread for every call: more than half of what a call costs."""
+    address = urlsplit(url)
+    if not address.hostname or proxy_bypass(address.hostname):
+        return None
+    return getproxies().get(address.scheme)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -106,12 +106,7 @@ _PIECES: Final = _Pieces()
 
 def piecewise_stems(text: str) -> list[str]:
     """The same stems as `content_stems`, in no order, in half the time: no word reaches over a blank."""
-    found: list[str] = []
-    several: list[tuple[str, ...]] = []
-    stems: str | tuple[str, ...]
-    for stems in map(_PIECES.__getitem__, text.split()):
-        if isinstance(stems, tuple):
-            several.append(stems)
-        elif stems:
-            found.append(stems)
-    return [*found, *chain.from_iterable(several)]
+    stems = list(filter(None, map(_PIECES.__getitem__, text.split())))
+    if set(map(type, stems)) == {str}:
+        return stems  # type: ignore[return-value]
+    return list(chain.from_iterable((one,) if isinstance(one, str) else one for one in stems))
