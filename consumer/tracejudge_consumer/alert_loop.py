@@ -3,7 +3,8 @@
 A tick goes through steps, each of which may be the last of a process that is killed:
 
 1. hold the lease; without it do nothing
-2. read score rows in (judged_at, trace_id) order, up to `settle_s` before the store's now, and fold them
+2. read score rows in (judged_at, trace_id) order, up to the last whole step that ended `settle_s` before the store's
+   now, and fold them step by step (alerts/order.py)
 3. store the snapshots of what changed, together with the cursor and the events not yet published: the point of no
    return. Until then nobody has heard of these events and the rows are folded again; from then on they are facts
 4. store the events, put their notifications into the outbox, deliver what is pending there
@@ -33,6 +34,7 @@ from tracejudge.alerts import (
     event_to_json,
 )
 from tracejudge.alerts.channels import ChannelPolicy
+from tracejudge.alerts.order import STEP_S, in_order, step_of
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Score, TraceKey
@@ -52,6 +54,7 @@ _FORMAT: Final = 1
 _PAGE: Final = 5000
 _SAVE_EVERY_ROWS: Final = 20_000  # while catching up: a save costs as much as some thousand rows
 _REREAD_EVERY_S: Final = 60.0
+_LARGEST_STEP: Final = 1_000_000  # rows judged within half a minute that are put in order together
 
 
 class AlertLoop:
@@ -71,6 +74,7 @@ class AlertLoop:
         clock: Clock,
         holder: str,
         settle_s: float = 30.0,
+        step_s: int | None = None,
         lookback_s: float = 900.0,
         lease_ttl_s: float = 60.0,
         checkpoint: Callable[[str], None] = lambda _: None,
@@ -85,6 +89,8 @@ class AlertLoop:
         self._clock = clock
         self._holder = holder
         self._settle = timedelta(seconds=settle_s)
+        # A loop that waits for nothing puts nothing in order either.
+        self._step_s = min(STEP_S, int(settle_s)) if step_s is None else step_s
         self._lookback = timedelta(seconds=lookback_s)
         self._lease_ttl_s = lease_ttl_s
         self._checkpoint = checkpoint
@@ -203,32 +209,49 @@ class AlertLoop:
 
     def _fold(self, engine: Engine) -> bool:
         """Folds all rows there are; False when the lease was lost meanwhile."""
-        until = self._store.now() - self._settle
+        until = step_of(self._store.now() - self._settle, step_s=self._step_s)
         place, unsaved = self._begin(), 0
+        held: list[Score] = []  # of a step that may go on in the next page
         self._between.read(self._store, until=until)
         while page := self._store.scores.since(place, until=until, limit=_PAGE):
             place = Cursor(page[-1].judged_at, page[-1].trace_id)
-            cursor = self._cursor
-            fresh = [score for score in page if self._seen.add(score)]
-            late = 0 if cursor is None else sum((s.judged_at, s.trace_id) <= cursor for s in fresh)
-            if late:
-                self._late_rows += late
-                logger.info("alert loop: %d rows turned up behind the cursor and were folded on arrival", late)
-            self._fold_page(engine, fresh)
-            if cursor is None or place > cursor:
-                self._cursor = place
-                self._seen.forget_before(place.judged_at - self._lookback)
-            self._checkpoint("folded")
-            unsaved += len(fresh)
+            rows, held = self._whole_steps(held + page)
+            unsaved += self._fold_rows(engine, rows)
             if unsaved >= _SAVE_EVERY_ROWS:
                 self._save(engine.snapshot(changed_only=True))
                 unsaved = 0
             if not self._still_leading():
                 return False
+        unsaved += self._fold_rows(engine, held)  # steps end before `until`: this one is whole
         self._fold_page(engine, [])
         if unsaved or self._between.unsaved:
             self._save(engine.snapshot(changed_only=True))
         return True
+
+    def _fold_rows(self, engine: Engine, rows: list[Score]) -> int:
+        """Folds those not folded before and moves the cursor behind them; their number."""
+        if not rows:
+            return 0
+        cursor, last = self._cursor, Cursor(rows[-1].judged_at, rows[-1].trace_id)
+        fresh = [score for score in rows if self._seen.add(score)]
+        late = 0 if cursor is None else sum((s.judged_at, s.trace_id) <= cursor for s in fresh)
+        if late:
+            self._late_rows += late
+            logger.info("alert loop: %d rows turned up behind the cursor and were folded on arrival", late)
+        self._fold_page(engine, fresh)
+        if cursor is None or last > cursor:
+            self._cursor = last
+            self._seen.forget_before(last.judged_at - self._lookback)
+        self._checkpoint("folded")
+        return len(fresh)
+
+    def _whole_steps(self, rows: list[Score]) -> tuple[list[Score], list[Score]]:
+        """Whole steps, and the rows of the last one, of which more may come; beyond a million rows it is cut."""
+        if len(rows) > _LARGEST_STEP or self._step_s == 0:
+            return rows, []
+        last = step_of(rows[-1].judged_at, step_s=self._step_s)
+        cut = next((k for k in range(len(rows), 0, -1) if rows[k - 1].judged_at < last), 0)
+        return rows[:cut], rows[cut:]
 
     def _fold_page(self, engine: Engine, rows: list[Score]) -> None:
         """Folds rows in their order, each action of a person and each round of anchors between those judged before and
@@ -240,7 +263,7 @@ class AlertLoop:
         while (one := self._between.next_before(rows[-1].judged_at if rows else None)) is not None:
             at = instant_of(one)
             before = [row for row in rows if row.judged_at < at]
-            self._unpublished += engine.fold(before, latencies=latencies)
+            self._unpublished += engine.fold(in_order(before, step_s=self._step_s), latencies=latencies)
             rows = rows[len(before) :]
             if isinstance(one, Action):
                 if one.verb == "adopt":
@@ -249,7 +272,7 @@ class AlertLoop:
                 self._unpublished += engine.apply(one)
             else:
                 self._unpublished += engine.fold_round(one)
-        self._unpublished += engine.fold(rows, latencies=latencies)
+        self._unpublished += engine.fold(in_order(rows, step_s=self._step_s), latencies=latencies)
 
     def _latencies(self, engine: Engine, rows: Sequence[Score]) -> Mapping[TraceKey, float] | None:
         """How long the app took, where a rule wants to know."""

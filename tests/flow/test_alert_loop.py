@@ -12,6 +12,7 @@ import pytest
 from tests.support.store_fixture import empty
 from tests.support.verdicts import row
 from tracejudge.alerts import AlertEvent, MinimumRule, SeriesStatus
+from tracejudge.alerts.order import STEP_S, step_of
 from tracejudge.scores import Outcome, Score
 from tracejudge.store import OutboxItem, Store, StoredTrace
 from tracejudge.testing import ManualClock, RecordingNotifier, make_trace
@@ -48,6 +49,7 @@ class World:
             "notifiers": [self.channel],
             "clock": self.clock,
             "holder": holder,
+            "step_s": 0,
         }
         return AlertLoop(**{**options, **fields})
 
@@ -78,15 +80,35 @@ def test_a_fall_is_stored_and_told_once_and_so_is_its_end(world: World) -> None:
     assert [status.state for status in loop.status()] == ["ok"]
 
 
-def test_rows_younger_than_the_settling_time_wait(world: World) -> None:
-    young = world.store.now() - timedelta(seconds=5)
+def test_rows_younger_than_the_settling_time_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = step_of(world.store.now())
+    monkeypatch.setattr(Store, "now", lambda _: step + timedelta(seconds=20))
+    young = step - timedelta(seconds=1)
     world.store.scores.insert([*world.rows((30, True)), world.row(999, event_time=young, judged_at=young)])
-    loop = world.loop()
+    loop = world.loop(step_s=STEP_S)
     loop.tick()
     assert [status.n_eff for status in loop.status()] == [30]
-    eager = world.loop(settle_s=0.0)
+    eager = world.loop(settle_s=0.0, step_s=STEP_S)
     eager.tick()
     assert [status.n_eff for status in eager.status()] == [31]
+
+
+def test_steps_that_lie_on_several_pages_are_folded_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A consumer that catches up: a page of judging time holds hours of traffic, one partition after another.
+    rows = world.rows((200, True), (60, False))
+    begin = world.base + timedelta(hours=6)
+    caught_up = sorted(rows, key=lambda row: (rows.index(row) // 40 % 2, rows.index(row)))
+    world.store.scores.insert(
+        [replace(row, judged_at=begin + timedelta(milliseconds=200 * k)) for k, row in enumerate(caught_up)]
+    )
+    whole = world.loop(step_s=STEP_S).tick()
+    empty(world.store)
+    world.store.scores.insert(
+        [replace(row, judged_at=begin + timedelta(milliseconds=200 * k)) for k, row in enumerate(caught_up)]
+    )
+    monkeypatch.setattr("tracejudge_consumer.alert_loop._PAGE", 7)
+    assert kinds(whole) == ["firing"]
+    assert world.loop(step_s=STEP_S).tick() == whole
 
 
 def test_an_outage_of_the_loop_changes_nothing(world: World) -> None:

@@ -223,7 +223,7 @@ def test_a_zip_bomb_ends_at_the_limit_and_gives_its_memory_back(start: Start, qu
     assert gateway.post(record(1), zipped=True).status == 200
 
 
-@pytest.mark.parametrize("body", [b"no gzip at all", gzip.compress(b"x" * 1000)[:-9], zlib.compress(b"{}")])
+@pytest.mark.parametrize("body", [b"no gzip at all", gzip.compress(b"x" * 1000, mtime=0)[:-9], zlib.compress(b"{}")])
 def test_damaged_gzip_is_told(start: Start, body: bytes) -> None:
     assert error(start().post(body, Content_Encoding="gzip")) == (400, "damaged_gzip")
 

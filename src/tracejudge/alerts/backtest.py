@@ -12,6 +12,7 @@ from tracejudge.alerts.actions import Action
 from tracejudge.alerts.budget import BUDGETS, parts_of
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.order import in_order
 from tracejudge.alerts.rule import Rule
 from tracejudge.alerts.status import SeriesStatus
 from tracejudge.scores import Score, TraceKey
@@ -70,7 +71,7 @@ def backtest(
     engine = Engine(rules)
     events: list[AlertEvent] = []
     spans: dict[tuple[str, str], tuple[datetime, datetime]] = {}
-    rows, stream = 0, iter(scores)
+    rows, stream = 0, in_order(scores)
     while page := list(islice(stream, _PAGE)):
         rows += len(page)
         for score in page:

@@ -1,0 +1,77 @@
+"""What a tick of the alert loop costs: 60 000 rows over 1000 series, reading from the embedded store included."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from tests.bench.frame import Figure, Run, at_most, shown
+from tracejudge.alerts import DriftRule
+from tracejudge.scores import JudgeId, Outcome, Score
+from tracejudge.store import Store, open_store
+from tracejudge.testing import ManualClock, RecordingNotifier, make_score
+from tracejudge_consumer.alert_loop import AlertLoop
+
+_APPS, _CATEGORIES = 10, 100
+_ROWS: Final = 60_000
+
+
+def tick(run: Run) -> Iterator[Figure]:
+    """CPU of the tick that folds a backlog of 60 000 rows, with all of the store's threads in this process."""
+    rounds = run.pick(3, 1)
+    with tempfile.TemporaryDirectory() as directory, open_store(f"chdb:///{directory}/store") as store:
+        store.migrate()
+        clock = ManualClock(store.now())
+        begin = store.now().replace(microsecond=0) - timedelta(days=2)
+        rng = np.random.default_rng(17)
+        _write(store, rng, rows=2 * _APPS * _CATEGORIES, begin=begin, number=0)
+        loop = AlertLoop(
+            store=store,
+            rules=[DriftRule(name="drift", type="drift", judge="lexical", group_by=("category",))],
+            notifiers=[RecordingNotifier()],
+            clock=clock,
+            holder="bench",
+        )
+        loop.tick()
+        spent: list[float] = []
+        for k in range(rounds):
+            at = begin + timedelta(hours=8 + 8 * k)
+            _write(store, rng, rows=_ROWS, begin=at, number=(k + 1) * _ROWS)
+            before = time.process_time()
+            loop.tick()
+            spent.append(time.process_time() - before)
+            folded = round(sum(status.n_eff for status in loop.status()))
+            expected = 2 * _APPS * _CATEGORIES + (k + 1) * _ROWS
+            if folded != expected:
+                raise AssertionError(f"{folded} rows of {expected} were folded by the tick")
+        series = len(loop.status())
+        loop.close()
+    yield at_most(f"a tick of {_ROWS} rows over {series} series, reading included: CPU", spent, 6.0, unit="s")
+    yield shown("the same, a row", [1e6 * seconds / _ROWS for seconds in spent], unit="us")
+
+
+def _write(store: Store, rng: np.random.Generator, *, rows: int, begin: datetime, number: int) -> None:
+    step = timedelta(hours=6) / max(rows, 1)
+    verdicts = (rng.random(rows) < 0.95).tolist()
+    judge = JudgeId("lexical@000000000000")
+    page: list[Score] = []
+    for k, passed in enumerate(verdicts):
+        at = begin + k * step
+        page.append(
+            replace(
+                make_score(number + k, passed=passed),
+                app=f"app{k % _APPS}",
+                category=f"c{k // _APPS % _CATEGORIES}",
+                event_time=at,
+                judged_at=at + timedelta(seconds=20),
+                judge_id=judge,
+                outcome=Outcome.PASSED if passed else Outcome.FAILED,
+            )
+        )
+    store.scores.insert(page)
