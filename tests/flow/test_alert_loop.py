@@ -96,15 +96,15 @@ def test_rows_younger_than_the_settling_time_wait(world: World, monkeypatch: pyt
 def test_steps_that_lie_on_several_pages_are_folded_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     # A consumer that catches up: a page of judging time holds hours of traffic, one partition after another.
     rows = world.rows((200, True), (60, False))
-    begin = world.base + timedelta(hours=6)
+    begin = step_of(world.base + timedelta(hours=6))
     caught_up = sorted(rows, key=lambda row: (rows.index(row) // 40 % 2, rows.index(row)))
     world.store.scores.insert(
-        [replace(row, judged_at=begin + timedelta(milliseconds=200 * k)) for k, row in enumerate(caught_up)]
+        [replace(row, judged_at=begin + timedelta(milliseconds=100 * k)) for k, row in enumerate(caught_up)]
     )
     whole = world.loop(step_s=STEP_S).tick()
     empty(world.store)
     world.store.scores.insert(
-        [replace(row, judged_at=begin + timedelta(milliseconds=200 * k)) for k, row in enumerate(caught_up)]
+        [replace(row, judged_at=begin + timedelta(milliseconds=100 * k)) for k, row in enumerate(caught_up)]
     )
     monkeypatch.setattr("tracejudge_consumer.alert_loop._PAGE", 7)
     assert kinds(whole) == ["firing"]
