@@ -158,7 +158,7 @@ def test_another_question_starts_anew() -> None:
         ({"type": "drift", "min_drop": 3}, "less than or equal to 0.5"),
         ({"type": "max_drop"}, "max_drop"),
         ({"type": "max_drop", "max_drop": 0.05, "reference": "90d"}, "between 1 hour and 28 days"),
-        ({"type": "trend"}, "write minimum, drift or max_drop"),
+        ({"type": "trend"}, "write minimum, drift, max_drop, threshold or volume"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_with_the_remedy(fields: dict[str, Any], words: str) -> None:

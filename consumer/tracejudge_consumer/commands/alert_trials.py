@@ -182,7 +182,7 @@ def explain(config: str, as_json: bool) -> None:
                 status.state.replace("_", " "),
                 percent(status.baseline),
                 percent(status.boundary),
-                f"{100 * status.evidence:.2g} %",
+                f"{100 * status.evidence:.2g} %" if status.promises else _by_chance(status.chance_per_30d),
                 f"{volumes[status.key]:.0f}",
                 _points(seen["within_hour"]),
                 _points(seen["within_day"]),
@@ -213,7 +213,7 @@ def _per_hour(store: Store, status: SeriesStatus) -> float:
 
 
 def _visible(status: SeriesStatus, per_hour: float) -> dict[str, float | None]:
-    if status.boundary is None or per_hour == 0.0:
+    if status.boundary is None or per_hour == 0.0 or not status.promises:
         return {"within_hour": None, "within_day": None}
     level = status.baseline if status.baseline is not None else status.boundary
     hour, day = (
@@ -228,6 +228,11 @@ def _visible(status: SeriesStatus, per_hour: float) -> dict[str, float | None]:
         for hours in (1.0, 24.0)
     )
     return {"within_hour": hour, "within_day": day}
+
+
+def _by_chance(per_30d: float | None) -> str:
+    """In place of evidence, for a threshold that gathers none."""
+    return "none" if per_30d is None else f"none; {per_30d:.2g} in 30 d by chance"
 
 
 def _points(drop: object) -> str:

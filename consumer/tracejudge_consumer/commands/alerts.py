@@ -13,6 +13,7 @@ from rich.text import Text
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.told import evidence_lines, evidence_link
 from tracejudge_consumer.commands.alert_channels import channels
+from tracejudge_consumer.commands.alert_rules import list_rules
 from tracejudge_consumer.commands.alert_show import show
 from tracejudge_consumer.commands.alert_trials import NO_SERIES, explain, try_history, try_rules
 from tracejudge_consumer.commands.alert_verbs import accept, acknowledge, actions, dismiss, mark, silence
@@ -77,7 +78,20 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
         out.print(f"no events since {instant(since)} UTC")
 
 
-for _verb in (show, accept, dismiss, acknowledge, channels, silence, mark, actions, try_rules, try_history, explain):
+for _verb in (
+    show,
+    accept,
+    dismiss,
+    acknowledge,
+    channels,
+    list_rules,
+    silence,
+    mark,
+    actions,
+    try_rules,
+    try_history,
+    explain,
+):
     command.add_command(_verb)
 
 

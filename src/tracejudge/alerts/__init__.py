@@ -6,7 +6,17 @@ from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesState, Severity
 from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
 from tracejudge.alerts.notify import GroupNotifier, Message, NotDelivered, Notifier
-from tracejudge.alerts.rule import HEALTH_RULE, AnyRule, DriftRule, MaxDropRule, MinimumRule, Rule, effective_severity
+from tracejudge.alerts.rule import (
+    HEALTH_RULE,
+    AnyRule,
+    DriftRule,
+    MaxDropRule,
+    MinimumRule,
+    Rule,
+    ThresholdRule,
+    VolumeRule,
+    effective_severity,
+)
 from tracejudge.alerts.seen import SeenRows
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.standing import JUDGE_DRIFT_RULE, DriftPolicy, Standing
@@ -41,6 +51,8 @@ __all__ = [
     "SeriesStatus",
     "Severity",
     "Standing",
+    "ThresholdRule",
+    "VolumeRule",
     "build_notifier",
     "build_notifiers",
     "effective_severity",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from tracejudge.alerts import explain, growth, snapshots
+from tracejudge.alerts import explain, growth, kinds, snapshots
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.bridge import HourSums, Overlap, begin
 from tracejudge.alerts.budget import Budget
@@ -15,7 +15,7 @@ from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.judge_drift import JudgeDrift
 from tracejudge.alerts.judge_words import judge_changed
-from tracejudge.alerts.rule import HEALTH_RULE, MinimumRule, Rule, effective_severity
+from tracejudge.alerts.rule import HEALTH_RULE, Rule, effective_severity
 from tracejudge.alerts.series_keys import Family, family_of, key_of, order_of, recency
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.standing import DriftPolicy
@@ -154,13 +154,13 @@ class Engine:
         rule without a baseline, or with an open alert, or of a rule that is gone.
         """
         rule = self.rules.get(key.rule)
-        if rule is None or isinstance(rule, MinimumRule) or rule.budget != "quality":
+        if rule is None or rule.budget != "quality":
             return
         series = self._series.get(key)
         if series is None:
             if self._per_rule[rule.name] >= MAX_SERIES_PER_RULE:
                 return
-            series = Series(key=key, rule=rule)
+            series = kinds.new_series(key=key, rule=rule)
             self._add(series)
         self._begin(series, at=at, hours=hours)
         self._changed[key] = None
@@ -265,7 +265,7 @@ class Engine:
             if self._per_rule[rule.name] >= MAX_SERIES_PER_RULE:
                 self.unwatched += 1
                 return
-            series = Series(key=key, rule=rule)
+            series = kinds.new_series(key=key, rule=rule)
             self._begin(series, at=score.judged_at)
             self._add(series)
         quiet = self._silent.pop(family_of(key), None) if self._silent else None
@@ -275,13 +275,13 @@ class Engine:
             self._changed[quiet] = None
         turn = series.fold(score, alarm_hours=self._budget.alarm_hours(key, rule), latency_ms=latency_ms)
         if turn is Turn.FIRED:
-            fired = explain.firing(series, share=self._budget.share(key), health=health.share)
+            fired = kinds.firing(series, share=self._budget.share(key), health=health.share)
             events.append(self._beside(series, fired))
         elif turn is Turn.RESOLVED:
-            events.append(self._beside(series, explain.resolved(series, at=score.judged_at)))
+            events.append(self._beside(series, kinds.resolved(series, at=score.judged_at)))
             series.close()
         elif turn is Turn.ESCALATED and effective_severity(rule, heuristic=series.heuristic) == "page":
-            events.append(self._beside(series, growth.escalated(series, at=score.judged_at)))
+            events.append(self._beside(series, kinds.escalated(series, at=score.judged_at)))
         self._changed[key] = None
 
     def _beside(self, series: Series, event: AlertEvent) -> AlertEvent:

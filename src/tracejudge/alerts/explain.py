@@ -13,7 +13,7 @@ from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, Severity
 from tracejudge.alerts.health import HEALTHY_UP_TO, UNHEALTHY_ABOVE, InvalidShare, JudgeHealth
 from tracejudge.alerts.measures import in_words
 from tracejudge.alerts.recovery import RESOLVE_HOURS
-from tracejudge.alerts.rule import DriftRule, MinimumRule, Rule, effective_severity
+from tracejudge.alerts.rule import MaxDropRule, MinimumRule, Rule, effective_severity
 from tracejudge.alerts.state import Series, hypothetical_rate
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
@@ -72,9 +72,9 @@ def _fell(rule: Rule, boundary: float, before: PassRate | None) -> str:
     if isinstance(rule, MinimumRule):
         return f"fell below {percent(boundary)}"
     was = f" from {percent(before.estimate)}" if before is not None and before.estimate is not None else ""
-    if isinstance(rule, DriftRule):
-        return f"fell{was}"
-    return f"fell{was}, more than {round(100 * rule.max_drop, 1):g} points below its reference"
+    if isinstance(rule, MaxDropRule):
+        return f"fell{was}, more than {round(100 * rule.max_drop, 1):g} points below its reference"
+    return f"fell{was}"
 
 
 def resolved(series: Series, *, at: datetime) -> AlertEvent:
@@ -277,6 +277,8 @@ def _interval(rate: PassRate) -> str:
 def subject(series: Series) -> str:
     """Whose rate it is, in words: judge, application, slice."""
     rule, judge = series.rule, _judge(series.key, heuristic=series.heuristic)
+    if rule.type == "volume":
+        return f"volume of {judge} of {_where(series.key)}"
     return f"{in_words(rule.measure, at_most=rule.at_most, judge=judge)} of {_where(series.key)}"
 
 

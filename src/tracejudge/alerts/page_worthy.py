@@ -72,7 +72,7 @@ class PageEvidence:
 
 def page_evidence_of(rule: Rule) -> PageEvidence | None:
     """What the rule's pages go by; None where every alert is of the rule's severity from the start."""
-    if rule.severity == "ticket":
+    if rule.severity == "ticket" or rule.type in ("threshold", "volume"):
         return None
     told = 0.0  # of the fall, that the first boundary leaves out already
     if isinstance(rule, DriftRule):

@@ -151,6 +151,11 @@ class _Rule(BaseModel):
         return "quality" if self.measure == "quality" else "health"
 
     @property
+    def fixed_boundary(self) -> float | None:
+        """The rate whose loss is told; None where it is learned."""
+        return None
+
+    @property
     def measured(self) -> tuple[object, ...]:
         """What is counted, as part of the question."""
         return () if self.measure == "quality" else (self.measure, self.at_most)
@@ -180,6 +185,11 @@ class MinimumRule(_Rule):
 
     type: Literal["minimum"] = "minimum"
     minimum: float = Field(ge=0.01, le=0.999, allow_inf_nan=False)  # outside, one failure or none would decide
+
+    @property
+    def fixed_boundary(self) -> float | None:
+        """The minimum."""
+        return self.minimum
 
     @property
     def question(self) -> tuple[object, ...]:
@@ -242,7 +252,81 @@ class MaxDropRule(_Rule):
         return f"not more than {100 * self.max_drop:g} points below its first {self.reference}"
 
 
-Rule = MinimumRule | DriftRule | MaxDropRule
+class ThresholdRule(_Rule):
+    """The rate of each window of `window` must not be below `below`: what other tools call an alert. It promises
+    nothing; how often it fires by chance is shown beside it (`tracejudge alerts rules`).
+
+    `min_effective_samples` is of each window. With `severity = "page"` it pages when a window is `page_drop` below.
+    """
+
+    type: Literal["threshold"]
+    below: float = Field(ge=0.01, le=0.999, allow_inf_nan=False)
+    window: str = "1h"
+
+    @field_validator("window")
+    @classmethod
+    def _window_parses(cls, text: str) -> str:
+        if not timedelta(minutes=5) <= parse_duration(text) <= timedelta(days=7):
+            raise ValueError(f"{text!r} is not between 5 minutes and 7 days; write it as '1h'")
+        return text
+
+    @property
+    def window_span(self) -> timedelta:
+        """The length of a window."""
+        return parse_duration(self.window)
+
+    @property
+    def budget(self) -> BudgetKind | None:
+        """None: it promises nothing."""
+        return None
+
+    @property
+    def fixed_boundary(self) -> float | None:
+        """The threshold."""
+        return self.below
+
+    @property
+    def question(self) -> tuple[object, ...]:
+        """What evidence is about: under another question it counts for nothing."""
+        return (self.type, self.group_by, self.below, self.window, *self.measured)
+
+    @property
+    def demand(self) -> str:
+        """The rule in words."""
+        return f"no {self.window} below {100 * self.below:g} %"
+
+
+class VolumeRule(_Rule):
+    """The number of judged traces an hour must not change by `min_change` or more, against what that hour of the week
+    has been: 0.5 is half of it, or twice. Half of the change is within what is never told.
+    """
+
+    type: Literal["volume"]
+    min_change: float = Field(default=0.5, ge=0.1, le=0.9, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _counts_rows(self) -> VolumeRule:
+        if self.measure != "quality":
+            raise ValueError(f"measure: a rule of type volume counts traces, it has no {self.measure!r}; remove it")
+        return self
+
+    @property
+    def budget(self) -> BudgetKind | None:
+        """That of health."""
+        return "health"
+
+    @property
+    def question(self) -> tuple[object, ...]:
+        """What evidence is about: under another question it counts for nothing."""
+        return (self.type, self.group_by, self.min_change)
+
+    @property
+    def demand(self) -> str:
+        """The rule in words."""
+        return f"as many an hour as usual, within {100 * self.min_change:g} %"
+
+
+Rule = MinimumRule | DriftRule | MaxDropRule | ThresholdRule | VolumeRule
 """Any rule: what the library works with."""
 
 
@@ -253,11 +337,13 @@ def _type_of(value: object) -> str:
 AnyRule = Annotated[
     Annotated[MinimumRule, Tag("minimum")]
     | Annotated[DriftRule, Tag("drift")]
-    | Annotated[MaxDropRule, Tag("max_drop")],
+    | Annotated[MaxDropRule, Tag("max_drop")]
+    | Annotated[ThresholdRule, Tag("threshold")]
+    | Annotated[VolumeRule, Tag("volume")],
     Discriminator(
         _type_of,
         custom_error_type="rule_type",
-        custom_error_message="is not a type of rule; write minimum, drift or max_drop",
+        custom_error_message="is not a type of rule; write minimum, drift, max_drop, threshold or volume",
     ),
 ]
 """Any rule, as it stands in settings and snapshots; one without `type` is a minimum."""

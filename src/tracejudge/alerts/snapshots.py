@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
+from tracejudge.alerts.kinds import kind_of
 from tracejudge.alerts.rule import RULE, Rule
 from tracejudge.alerts.state import Series
 
@@ -37,7 +38,7 @@ class SeriesFound:
 
     def series(self, rule: Rule) -> Series:
         """The series, continued under `rule`."""
-        return Series.from_state(self.state, key=self.key, rule=rule)
+        return kind_of(rule).from_state(self.state, key=self.key, rule=rule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tracejudge.alerts.measures import WEIGHTED, good
 from tracejudge.alerts.page_worthy import page_evidence_of
 from tracejudge.alerts.recovery import RecoveryDetector
 from tracejudge.alerts.repeats import Repeats
-from tracejudge.alerts.rule import MaxDropRule, MinimumRule, Rule, parse_duration
+from tracejudge.alerts.rule import DriftRule, MaxDropRule, Rule, parse_duration
 from tracejudge.alerts.sums import Place, Sums
 from tracejudge.alerts.weights import WeightScale
 from tracejudge.scores import Bucket, Score
@@ -89,7 +89,8 @@ class Series:
         self.rule = rule
         self.baseline = _baseline_of(rule)
         # Before a baseline is known nothing is armed, and the boundary is not looked at.
-        fixed = Bets(rule.minimum) if isinstance(rule, MinimumRule) else Bets(0.5, prior=(0.0,) * len(PRIOR))
+        known = rule.fixed_boundary
+        fixed = Bets(known) if known is not None else Bets(0.5, prior=(0.0,) * len(PRIOR))
         self.detector = DropDetector(fixed)
         self.scale = WeightScale()
         self.watermark = Watermark()
@@ -263,6 +264,11 @@ class Series:
         self.close()
 
     @property
+    def evidence_hours(self) -> float:
+        """Compare it with the alarm level; it stands still while an alert is open."""
+        return self.detector.evidence_hours
+
+    @property
     def boundary(self) -> float | None:
         """The rate whose loss is told, as of the last row; None while none is known."""
         if self.baseline is not None and not any(self.detector.bets.prior):
@@ -384,12 +390,12 @@ def hypothetical_rate(alert: OpenAlert) -> float:
 
 
 def _baseline_of(rule: Rule) -> Baseline | None:
-    if isinstance(rule, MinimumRule):
-        return None
     if isinstance(rule, MaxDropRule):
         return Baseline(drop=rule.max_drop, reference_h=parse_duration(rule.reference) / timedelta(hours=1))
-    # Half of the smallest fall that matters is part of the null; all of it would hide that very fall.
-    return Baseline(drop=rule.min_drop / 2.0)
+    if isinstance(rule, DriftRule):
+        # Half of the smallest fall that matters is part of the null; all of it would hide that very fall.
+        return Baseline(drop=rule.min_drop / 2.0)
+    return None
 
 
 def _text(at: datetime | None) -> str | None:

@@ -8,6 +8,8 @@ from datetime import datetime
 from tracejudge.alerts.event import SeriesKey, SeriesState
 from tracejudge.alerts.health import JudgeHealth
 from tracejudge.alerts.state import PENDING_SHARE, Series
+from tracejudge.alerts.window_series import WindowSeries
+from tracejudge.alerts.window_words import expected_false_alarms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +32,13 @@ class SeriesStatus:
     last_judged_at: datetime | None
     alert_event_id: str | None  # of the open alert
     started_about: datetime | None = None  # of the open alert's fall, or of the one that is suspected
+    promises: bool = True  # False: a classic threshold, which fires by chance as often as it does
+    chance_per_30d: float | None = None  # how often that is, where it is known
 
 
 def status_of(series: Series, *, alarm_hours: float, health: JudgeHealth | None, now: datetime | None) -> SeriesStatus:
     """The status of a series that fires at `alarm_hours`; `health` is its judge's, `now` the last tick's."""
-    evidence = series.detector.evidence_hours / alarm_hours
+    evidence = series.evidence_hours / alarm_hours
     baseline = series.baseline
     start = series.alert.start if series.alert is not None else series.detector.start
     return SeriesStatus(
@@ -54,6 +58,8 @@ def status_of(series: Series, *, alarm_hours: float, health: JudgeHealth | None,
         last_judged_at=series.last_judged_at,
         alert_event_id=series.alert.event_id if series.alert is not None else None,
         started_about=start.at if start is not None else None,
+        promises=series.rule.budget is not None,
+        chance_per_30d=expected_false_alarms(series) if isinstance(series, WindowSeries) else None,
     )
 
 

@@ -53,6 +53,19 @@ class Sums(NamedTuple):
             w2x=self.w2x + (square if passed else 0.0),
         )
 
+    def with_all(self, other: Sums) -> Sums:
+        """These and the rows of `other`, which are none of them."""
+        return Sums(
+            self.n + other.n,
+            self.passed + other.passed,
+            self.w + other.w,
+            self.w2 + other.w2,
+            self.wx + other.wx,
+            self.w2x + other.w2x,
+            self.t + other.t,
+            self.t2 + other.t2,
+        )
+
     def since(self, earlier: Sums) -> Bucket:
         """The rows after `earlier`, which must be a prefix of these."""
         n = self.n - earlier.n

@@ -132,8 +132,9 @@ def _print(
 
 
 def _delays(line: PlanLine, settings: Settings, spec: JudgeSpec, *, app: str | None) -> list[Delay]:
-    rule = next((rule for rule in settings.rules if rule.judge == spec.name and rule.app in (None, app)), None)
-    series = sum(1 for rule in settings.rules if app is None or rule.app in (None, app))
+    quality = [rule for rule in settings.rules if rule.budget == "quality"]
+    rule = next((rule for rule in quality if rule.judge == spec.name and rule.app in (None, app)), None)
+    series = sum(1 for rule in quality if app is None or rule.app in (None, app))
     return delays(line, watched(rule, level=line.rate, series=series))
 
 
