@@ -14,7 +14,7 @@ from typing import Final
 
 from tracejudge.alerts import AlertEvent
 from tracejudge.clock import Clock
-from tracejudge.evidence import TELLS_OF_A_FALL, Evidence, evidence_page, gather, with_evidence
+from tracejudge.evidence import Evidence, evidence_page, gather, tells_of_a_fall, with_evidence
 from tracejudge.evidence.page import Quotes
 from tracejudge.scores import LIVE_RUN, TraceKey
 from tracejudge.store import Store
@@ -58,7 +58,7 @@ class AlertEvidence:
         wanted = [
             event
             for event in events
-            if event.kind in TELLS_OF_A_FALL and (_alert_of(event) in still_open or now - event.at <= _STALE_AFTER)
+            if tells_of_a_fall(event) and (_alert_of(event) in still_open or now - event.at <= _STALE_AFTER)
         ]
         wanted.sort(key=lambda event: _alert_of(event) not in still_open)
         chosen = {event.event_id for event in wanted[:MOST_AT_ONCE]}

@@ -12,6 +12,7 @@ from tests.support.verdicts import row
 from tracejudge.alerts import AlertEvent, DriftRule, Engine, MinimumRule
 from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import SeriesKey
+from tracejudge.evidence import tells_of_a_fall
 from tracejudge.scores import Score, TraceKey, Usage
 
 MEASURES: dict[str, dict[str, Any]] = {
@@ -138,3 +139,12 @@ def test_another_limit_is_another_question() -> None:
     other = Engine([rule("lag_s", at_most=30)])
     (closed,) = other.restore(engine.snapshot())
     assert closed.evidence["closed_because"] == "rule_changed"
+
+
+def test_only_alerts_on_verdicts_have_slices_to_explain_them() -> None:
+    rows, _ = traffic("lag_s", bad_from=100, length=200)
+    fallen = [row(k, passed=k < 100) for k in range(200)]
+    (slow,) = (event for event in Engine([rule("lag_s")]).fold(rows) if event.kind == "firing")
+    (worse,) = Engine([MinimumRule(name="quality", judge="lexical", minimum=0.9)]).fold(fallen)
+    assert not tells_of_a_fall(slow)
+    assert tells_of_a_fall(worse)

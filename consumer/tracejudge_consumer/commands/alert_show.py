@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tracejudge.alerts import AlertEvent
 from tracejudge.errors import NotFound
-from tracejudge.evidence import TELLS_OF_A_FALL, Evidence, SlicedBy, with_evidence
+from tracejudge.evidence import Evidence, SlicedBy, tells_of_a_fall, with_evidence
 from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, slices_say
 from tracejudge.reports.paired import Estimate
 from tracejudge_consumer.fitting import FittedTable
@@ -45,7 +45,7 @@ def show(event_id: str, config: str, as_json: bool, target: str | None, texts: b
         event = next(iter(store.alert_events.get([event_id])), None)
         if event is None:
             raise NotFound(f"no alert event {ident(event_id)!r}; `tracejudge alerts` lists them with their ids")
-        if event.kind not in TELLS_OF_A_FALL:
+        if not tells_of_a_fall(event):
             if target is not None:
                 raise NotFound(
                     f"event {event_id} is of kind {event.kind!r} and has no page; that of its alert is that of "

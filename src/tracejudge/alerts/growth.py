@@ -30,6 +30,8 @@ def escalated(series: Series, *, at: datetime) -> AlertEvent:
         "since": explain.rate_numbers(since),
         "worst_trace_ids": list(series.worst_since(alert.start.at)),
     }
+    if series.rule.measure != "quality":
+        evidence["measure"], evidence["at_most"] = series.rule.measure, series.rule.at_most
     return explain.alert_event(series, kind="escalated", at=at, summary=summary + _now(series), evidence=evidence)
 
 

@@ -27,7 +27,7 @@ from tracejudge.scores import Bucket, JudgeId
 from tracejudge.store import JudgedQuery, JudgedRow, RateQuery, ScoreFilter, Store
 from tracejudge.windows import PassRate, enough, pass_rate
 
-TELLS_OF_A_FALL: Final = frozenset({"firing", "escalated"})
+_OPENS: Final = frozenset({"firing", "escalated"})
 """Kinds of events that have evidence."""
 
 MOST_ROWS: Final = 10_000
@@ -75,6 +75,12 @@ class Evidence:
     points: tuple[Point, ...]
 
 
+def tells_of_a_fall(event: AlertEvent) -> bool:
+    """Whether the event is of an alert on verdicts that fell: lag, cost and volume have no slices to explain."""
+    about = event.evidence
+    return event.kind in _OPENS and about.get("measure") is None and about.get("type") != "volume"
+
+
 def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], actions: Sequence[Action] = ()) -> Evidence:
     """The evidence of an alert that fired or grew. `criteria` says what each judge of the settings measures.
 
@@ -82,8 +88,10 @@ def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], acti
     answer.
     """
     began = event.evidence.get("started_about")
-    if event.kind not in TELLS_OF_A_FALL or not isinstance(began, str):
-        raise ValueError(f"event {event.event_id} of kind {event.kind!r} tells of no fall; only firing alerts do")
+    if not tells_of_a_fall(event) or not isinstance(began, str):
+        raise ValueError(
+            f"event {event.event_id} of kind {event.kind!r} tells of no fall; only firing alerts on verdicts do"
+        )
     started = datetime.fromisoformat(began)
     events = store.alert_events.all(limit=10_000)
     query = JudgedQuery(

@@ -41,7 +41,7 @@ def slack_message(message: Message) -> Body:
     """For an incoming webhook: what there is in bold, then a line for each event."""
     held = ["Some of these waited, as the limit of messages was reached."] if message.held else []
     return _slack_text(
-        f"*{_slack(message.title)}*", *held, *(f"\u2022 {_slack(event_line(event))}" for event in message.events)
+        f"*{_slack(message.title)}*", *held, *(f"\u2022 {_slack(_linked(event))}" for event in message.events)
     )
 
 
@@ -51,6 +51,11 @@ def event_line(event: AlertEvent) -> str:
     if len(text) > LONGEST_LINE:
         text = text[: LONGEST_LINE - 3] + "..."
     return "".join(char if char.isprintable() else "?" for char in f"{text} [{event.event_id}]")
+
+
+def _linked(event: AlertEvent) -> str:
+    link = evidence_link(event)
+    return event_line(event) + (f" {link[:LONGEST_LINE]}" if link is not None else "")
 
 
 def told(event: AlertEvent) -> list[str]:
