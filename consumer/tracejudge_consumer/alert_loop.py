@@ -49,7 +49,7 @@ from tracejudge_consumer.store_upkeep import StoreUpkeep
 logger = logging.getLogger(__name__)
 
 LEASE: Final = "alert-loop"
-_LOOP: Final = "alert-loop"  # the snapshot that holds the cursor; all others are the engine's
+LOOP_STATE: Final = "alert-loop"  # the snapshot that holds the cursor; all others are the engine's
 _FORMAT: Final = 1
 _PAGE: Final = 5000
 _SAVE_EVERY_ROWS: Final = 20_000  # while catching up: a save costs as much as some thousand rows
@@ -327,7 +327,7 @@ class AlertLoop:
         self._store.alert_snapshots.save_all(
             [
                 *(AlertSnapshot(name=s.name, cursor=None, state=s.state, saved_at=now, fencing=fencing) for s in taken),
-                AlertSnapshot(name=_LOOP, cursor=self._cursor, state=state, saved_at=now, fencing=fencing),
+                AlertSnapshot(name=LOOP_STATE, cursor=self._cursor, state=state, saved_at=now, fencing=fencing),
             ]
         )
         self._checkpoint("snapshots stored")
@@ -354,8 +354,8 @@ class AlertLoop:
     def _restore(self) -> Engine:
         engine = Engine(self._rules, drift=self._drift, overlap=partial(overlap_of, self._store))
         stored = self._store.alert_snapshots.load_all()
-        events = engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != _LOOP)
-        loop = stored.get(_LOOP)
+        events = engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != LOOP_STATE)
+        loop = stored.get(LOOP_STATE)
         if loop is not None:
             self._saved_at = loop.saved_at
             self._read_state(loop.cursor, loop.state)
@@ -375,13 +375,3 @@ class AlertLoop:
         self._unpublished = [event_from_json(event) for event in state["unpublished"]]
         self._late_rows = state["late_rows"]
         self._between = BetweenRows.from_state(state)
-
-
-def load_series(store: Store, rules: Sequence[Rule], *, drift: DriftPolicy | None = None) -> list[SeriesStatus]:
-    """Where every series of the rules, and of judges with anchors, stood when the alert loop last saved it, and which
-    are silent now."""
-    engine = Engine(rules, drift=drift)
-    stored = store.alert_snapshots.load_all()
-    engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != _LOOP)
-    engine.tick(store.now())
-    return engine.status()

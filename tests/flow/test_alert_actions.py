@@ -13,8 +13,8 @@ from tests.flow.test_alert_loop import Killed, World, kinds
 from tracejudge.alerts import DriftRule, MinimumRule
 from tracejudge.store import Store
 from tracejudge_consumer.alert_actions import read_actions, record_action
-from tracejudge_consumer.alert_loop import load_series
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
+from tracejudge_consumer.stored_alerts import load_series
 
 DRIFT = DriftRule(name="drift", type="drift", judge="lexical")
 
@@ -138,6 +138,8 @@ def test_the_commands_record_who_did_what(world: World, config: str, capsys: pyt
     assert "quality: lexical@000000000000 of shop" in capsys.readouterr().out
     assert run(["alerts", "silence", "app=shop", "--for", "2h", *more]) == EXIT_DONE
     assert run(["alerts", "silence", "--for", "2h", *more]) == EXIT_USAGE
+    assert run(["alerts", "silence", "app=shop", *more]) == EXIT_USAGE
+    assert run(["alerts", "silence", "app=shop", "--until", "2026-01-01T00:00:00Z", *more]) == EXIT_USAGE
     span = ("--from", "2026-01-01T00:00:00Z", "--to", "2026-01-01T01:00:00Z")
     assert run(["alerts", "mark", "app=shop", *span, *more]) == EXIT_DONE
     assert run(["alerts", "mark", "app=shop", "--from", span[3], "--to", span[1], *more]) == EXIT_USAGE

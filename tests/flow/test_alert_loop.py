@@ -16,7 +16,8 @@ from tracejudge.alerts.order import STEP_S, step_of
 from tracejudge.scores import Outcome, Score
 from tracejudge.store import OutboxItem, Store, StoredTrace
 from tracejudge.testing import ManualClock, RecordingNotifier, make_trace
-from tracejudge_consumer.alert_loop import LEASE, AlertLoop, load_series
+from tracejudge_consumer.alert_loop import LEASE, AlertLoop
+from tracejudge_consumer.stored_alerts import load_series
 
 RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
 

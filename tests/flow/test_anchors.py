@@ -16,6 +16,7 @@ from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
 from tests.support.workplace import Workplace
 from tracejudge.alerts import AlertEvent, DriftPolicy, MinimumRule
+from tracejudge.alerts.judge_words import moved_words
 from tracejudge.anchors import Anchor, AnchorSet
 from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, RunCaps
 from tracejudge.scores import ANCHOR_RUN, Label
@@ -25,6 +26,7 @@ from tracejudge_consumer.alert_loop import AlertLoop
 from tracejudge_consumer.anchor_watch import AnchorPlan, AnchorWatch
 from tracejudge_consumer.background.model_changes import model_changed
 from tracejudge_consumer.cli import EXIT_UNDECIDED, EXIT_USAGE
+from tracejudge_consumer.stored_alerts import load_judges
 from tracejudge_sdk.trace import Trace
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
@@ -174,6 +176,8 @@ def test_a_judge_that_moves_is_told_and_marks_the_alerts_that_it_causes(days: Da
     assert (judge["state"], judge["event_id"], judge["n"]) == ("moved", moved.event_id, 40)
     assert "; its judge moved: on 40 anchors" in alert.summary
     assert kinds(days.channel.events) == ["judge_drift", "firing"]
+    (standing,) = load_judges(days.store)
+    assert moved_words(standing).startswith("on 40 anchors it says the same as before on 60 % (")
     # Nothing of it stands among live verdicts, and the calls are accounted for as what they were.
     assert days.store.scores.run_ids() == ["live"]
     assert days.store.scores.count(ScoreFilter(run_id=ANCHOR_RUN)) == 0

@@ -10,9 +10,10 @@ from typing import Final
 import click
 from pydantic import ValidationError
 
-from tracejudge.alerts import SeriesStatus
+from tracejudge.alerts import JUDGE_DRIFT_RULE, SeriesStatus
 from tracejudge.alerts.backtest import Backtest, backtest
 from tracejudge.alerts.delay import smallest_drop
+from tracejudge.alerts.judge_words import moved_words
 from tracejudge.alerts.trial import TrialFile, TrialResult, run_trial
 from tracejudge.errors import SettingsError
 from tracejudge.evidence import to_json as evidence_to_json
@@ -24,7 +25,7 @@ from tracejudge_consumer.commands.alert_now import evidence_now, show_now
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
 from tracejudge_consumer.settings import IN_EXAMPLE, faults_of, load_settings, read_toml
-from tracejudge_consumer.wiring import connect_store, stored_series
+from tracejudge_consumer.wiring import connect_store, stored_judges, stored_series
 
 NO_SERIES: Final = "no series yet: the alert loop (`tracejudge watch`) has folded no scores, or there are no [[rules]]"
 
@@ -154,7 +155,8 @@ def explain(config: str, as_json: bool) -> None:
     """How near each series is to firing, and what it could see."""
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
-        series = stored_series(settings, store)
+        series = [status for status in stored_series(settings, store) if status.key.rule != JUDGE_DRIFT_RULE]
+        judges = stored_judges(settings, store)
         volumes = {status.key: _per_hour(store, status) for status in series}
         near = evidence_now(settings, store, series)
     found = [
@@ -167,8 +169,12 @@ def explain(config: str, as_json: bool) -> None:
         for status in series
     ]
     if as_json:
-        click.echo(to_json({"series": found}))
+        told = [{"judge_id": one.judge_id, **one.numbers()} for one in judges]
+        click.echo(to_json({"series": found, "judges": told}))
         return
+    for one in judges:
+        state = "moved" if one.moved else "steady"
+        console().print(f"{ident(one.judge_id)} is {state}: {ident(moved_words(one))}")
     if not series:
         console().print(NO_SERIES)
         return

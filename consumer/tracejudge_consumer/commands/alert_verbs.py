@@ -30,7 +30,7 @@ class _Matcher(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         field, separator, wanted = str(value).partition("=")
-        known = (*FIELDS, "version", "category", "stratum")
+        known = (*FIELDS, "version", "category", "stratum", "anchors", "against")
         if not separator or field not in known:
             self.fail(f"{value!r} is not FIELD=VALUE with a field of {', '.join(known)}", param, ctx)
         return field, wanted
@@ -99,17 +99,24 @@ def acknowledge(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
     epilog="""\b
 Example:
   tracejudge alerts silence app=shop --for 2h --note "index is being rebuilt"
+  tracejudge alerts silence rule=drift --until 2026-02-01T08:00:00Z
 Detectors go on, events are stored; only the channels do not hear of them.""",
 )
 @_matchers
 @_said
-@click.option("--for", "span", type=Span(), required=True, help="How long, from now on: 30m, 2h, 7d ...")
-def silence(matchers: tuple[tuple[str, str], ...], span: timedelta, **said: Any) -> None:
+@click.option("--for", "span", type=Span(), default=None, help="How long, from now on: 30m, 2h, 7d ...")
+@click.option("--until", type=Moment(), default=None, help="Until then, instead.")
+def silence(matchers: tuple[tuple[str, str], ...], span: timedelta | None, until: datetime | None, **said: Any) -> None:
     """Keep the events of some series from all channels for a while."""
     if not matchers:
         raise click.UsageError("name what to silence, such as app=shop; environment=production silences all of it")
+    if (span is None) == (until is None):
+        raise click.UsageError("say how long, with --for or with --until")
     with _store(said) as store:
-        _told(_record(store, "silence", matchers, end=store.now() + span, **said), said)
+        end = store.now() + span if span is not None else until
+        if end is None or end <= store.now():
+            raise click.BadParameter("lies in the past; write an instant to come", param_hint="--until")
+        _told(_record(store, "silence", matchers, end=end, **said), said)
 
 
 @click.command(
@@ -178,7 +185,8 @@ def _close(verb: Verb, matchers: tuple[tuple[str, str], ...], **said: Any) -> No
     _told(action, said)
     if not said["as_json"]:
         for status in opened:
-            click.echo(f"  {ident(status.key.rule)}: {ident(status.key.judge_id)} of {ident(status.key.app)}")
+            app = ident(status.key.app) or "all apps"
+            click.echo(f"  {ident(status.key.rule)}: {ident(status.key.judge_id)} of {app}")
         click.echo("The alert loop does it in its next round, within about a minute.")
 
 

@@ -57,7 +57,7 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
         rows = [
             [
                 ident(status.key.rule),
-                ident(status.key.app),
+                ident(status.key.app) or "–",
                 ident(status.key.judge_id) + (" (heuristic)" if status.heuristic else ""),
                 ", ".join(f"{harmless(name)}={harmless(value)}" for name, value in status.key.group) or "–",
                 status.state.replace("_", " "),

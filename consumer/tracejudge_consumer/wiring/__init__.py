@@ -7,6 +7,7 @@ from tracejudge_consumer.wiring.alerts import (
     build_alert_loop,
     build_evidence,
     build_notifiers,
+    stored_judges,
     stored_series,
 )
 from tracejudge_consumer.wiring.anchors import anchor_judges, build_anchor_watch
@@ -55,5 +56,6 @@ __all__ = [
     "register_judges",
     "registered",
     "sampling_policy",
+    "stored_judges",
     "stored_series",
 ]

@@ -15,7 +15,7 @@ from tracejudge_consumer.wiring.holder import process_holder
 from tracejudge_consumer.wiring.judges import sampling_policy
 
 if TYPE_CHECKING:
-    from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus
+    from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus, Standing
     from tracejudge.alerts.channels import ChannelPolicy
     from tracejudge_consumer.alert_evidence import AlertEvidence
     from tracejudge_consumer.alert_loop import AlertLoop
@@ -91,6 +91,13 @@ def build_evidence(settings: Settings, store: Store) -> AlertEvidence:
 
 def stored_series(settings: Settings, store: Store) -> list[SeriesStatus]:
     """Where every series stood when the alert loop last saved it."""
-    from tracejudge_consumer.alert_loop import load_series
+    from tracejudge_consumer.stored_alerts import load_series
 
     return load_series(store, settings.rules, drift=settings.anchors.policy)
+
+
+def stored_judges(settings: Settings, store: Store) -> list[Standing]:
+    """Where every judge with anchors stood then."""
+    from tracejudge_consumer.stored_alerts import load_judges
+
+    return load_judges(store, drift=settings.anchors.policy)

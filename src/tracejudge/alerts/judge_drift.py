@@ -65,6 +65,8 @@ class JudgeDrift:
             series = watched.series_of(against, self.policy)
             rows = rows or [_row(one, "", Outcome.INVALID)]  # nothing to compare with yet: time begins to pass
             watched.remember(against)
+            if series.alert is None and series.baseline is not None:
+                series.baseline.learn_all()  # the rounds before: hours say nothing here, the next round does
             for number, row in enumerate(rows, start=1):
                 last = number == len(rows)
                 turn = series.fold(row, alarm_hours=self._alarm_hours if last else math.inf)
@@ -79,14 +81,18 @@ class JudgeDrift:
     def standing(self, judge_id: str) -> Standing | None:
         """What is known of a judge: of several sets and measures the one that moved, else the latest; None without
         a round."""
+        mine = [one for one in self.standings() if one.judge_id == judge_id]
+        return max(mine, key=lambda one: (one.moved, one.at), default=None)
+
+    def standings(self) -> list[Standing]:
+        """All that is known of judges, by set, JudgeId and measure."""
         found = [
             watched.standing(against)
-            for (_, watched_id), watched in sorted(self._watched.items())
-            if watched_id == judge_id
-            for against in watched.series
+            for _, watched in sorted(self._watched.items())
+            for against in AGAINST
+            if against in watched.series
         ]
-        known = [one for one in found if one is not None]
-        return max(known, key=lambda one: (one.moved, one.at), default=None)
+        return [one for one in found if one is not None]
 
     def beside(self, event: AlertEvent) -> AlertEvent:
         """A quality event with what is known of its judge; one that is held back says so in its evidence."""

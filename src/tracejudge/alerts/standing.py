@@ -50,6 +50,7 @@ class DriftPolicy:
 class Standing:
     """What the last round says of a judge."""
 
+    judge_id: str
     moved: bool
     set_id: str
     against: Against
@@ -138,6 +139,7 @@ class WatchedJudge:
             return None
         alert = series.alert
         return Standing(
+            judge_id=self.last.judge_id,
             moved=alert is not None,
             set_id=self.last.set_id,
             against=against,

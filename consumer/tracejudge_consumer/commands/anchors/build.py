@@ -84,7 +84,8 @@ def build(
         return
     _tell(frozen, found, spec)
     out = console()
-    out.print(f"a round asks {ident(judge_label(spec))} {cost.calls} times, about {money(cost.usd)}")
+    price = money(cost.usd) if cost.usd is None else f"about {money(cost.usd)}"
+    out.print(f"a round asks {ident(judge_label(spec))} {cost.calls} times, {price}")
     out.print(f'next: tracejudge anchors run {ident(name)}, and set = "{ident(name)}" under [anchors] in {config}')
 
 

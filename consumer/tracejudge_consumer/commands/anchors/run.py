@@ -64,7 +64,8 @@ def run_anchors(
         costs = estimate(specs, traces=[anchor.trace for anchor in anchors.anchors])
         if not as_json:
             for spec, cost in zip(specs, costs, strict=True):
-                what = f"{cost.calls} calls, about {money(cost.usd)}" if spec.calls_model else "no model, no cost"
+                price = money(cost.usd) if cost.usd is None else f"about {money(cost.usd)}"
+                what = f"{cost.calls} calls, {price}" if spec.calls_model else "no model, no cost"
                 click.echo(f"{judge_label(spec)}: {len(anchors.anchors)} anchors: {what}", err=True)
         if dry_run:
             if as_json:

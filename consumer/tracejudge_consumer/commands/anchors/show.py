@@ -101,7 +101,7 @@ def _tell(anchors: AnchorSet, reports: list[JudgeReport], series: list[SeriesSta
         out.print(table("Rounds", _COLUMNS, [_row(line) for line in report.rounds]))
 
 
-_COLUMNS = [("round", "left"), ("because of", "left"), ("same as first", "right"), ("", "right")]
+_COLUMNS = [("round", "left"), ("because of", "left"), ("same as first", "right"), ("of all", "right")]
 _COLUMNS += [("right by labels", "right"), ("passes", "right"), ("invalid", "right"), ("model", "left")]
 
 
