@@ -82,6 +82,8 @@ _LANGUAGES_OF: Final[dict[str, tuple[str, ...]]] = {
     for words in STOP_WORDS.values()
     for word in words.split()
 }
+_ENGLISH: Final = frozenset(STOP_WORDS["en"].split())
+_NOT_ONLY_ENGLISH: Final = frozenset(word for word, languages in _LANGUAGES_OF.items() if languages != ("en",))
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _ASCII_LETTERS: Final = string.ascii_letters.encode()
@@ -118,9 +120,17 @@ def guess_language(text: str) -> str:
 
 def _by_words(text: str, script: str) -> str:
     words = text.encode().translate(_ASCII_WORDS).decode().split() if text.isascii() else _WORD.findall(text.lower())
+    known = list(filter(_LANGUAGES_OF.__contains__, words))
+    english = list(filter(_ENGLISH.__contains__, known))
+    if (
+        script == "latin"
+        and len(english) >= max(_MIN_LEAD * sum(map(_NOT_ONLY_ENGLISH.__contains__, known)), _MIN_SHARE * len(words), 1)
+        and len(set(english)) >= _MIN_WORDS
+    ):
+        return "en"  # whatever the others have: no need to count them one by one
     hits: dict[str, int] = {}
     different: dict[str, int] = {}
-    for word, count in Counter(filter(_LANGUAGES_OF.__contains__, words)).items():
+    for word, count in Counter(known).items():
         for language in _LANGUAGES_OF[word]:
             if (language in _LATIN) == (script == "latin"):
                 hits[language] = hits.get(language, 0) + count

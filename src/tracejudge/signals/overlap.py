@@ -26,6 +26,10 @@ class Remembered:
 
     def __init__(self, *, most_stems: int = _MOST_STEMS) -> None:
         self._most_stems = most_stems
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew."""
         self._young: dict[tuple[int, int], tuple[str, ...] | None] = {}
         self._old: dict[tuple[int, int], tuple[str, ...] | None] = {}
         self._stems = 0
@@ -50,7 +54,8 @@ class Remembered:
         return words
 
 
-_PASSAGES: Final = Remembered()
+PASSAGES: Final = Remembered()
+"""Of this process."""
 
 
 def lexical_overlap(response: str, passages: Sequence[str]) -> float | None:
@@ -61,7 +66,7 @@ def lexical_overlap(response: str, passages: Sequence[str]) -> float | None:
     texts = [passage for passage in passages if passage and not passage.isspace()]
     if not texts or not can_split(response):
         return None
-    of_passages = [words for words in map(_PASSAGES.words, texts) if words is not None]
+    of_passages = [words for words in map(PASSAGES.words, texts) if words is not None]
     if len(of_passages) < len(texts):
         return None
     own = piecewise_stems(response)

@@ -93,6 +93,8 @@ REFUSAL_PHRASES: Final[dict[str, tuple[str, ...]]] = {
 _NO_ANSWER: Final = frozenset({"empty response", "none", "n/a", "no answer", "unanswerable"})
 """What frameworks return in place of an answer, whole."""
 
+_AROUND: Final = " .!*#\"'"
+
 _NEEDLES: Final[dict[str, tuple[str, ...]]] = {
     "en": ("not", "n't", " no ", "unable to", "insufficient ", "as an ai"),
     "de": ("keine", "nicht"),
@@ -118,7 +120,7 @@ _APOSTROPHES: Final = str.maketrans("’‘ʼ`´", "'''''")
 def is_refusal(response: str) -> bool:
     """True when the start of `response` declines to answer. Looks at a few hundred characters, whatever the length."""
     start = _start(response)
-    if start.strip(" .!*#\"'") in _NO_ANSWER:
+    if start.strip(_AROUND) in _NO_ANSWER:
         return True
     start = start[:_SEEN]
     for needles, pattern in _IN_ASCII if start.isascii() else _BY_LANGUAGE:
@@ -135,8 +137,9 @@ def _start(response: str) -> str:
     """In lower case, with plain apostrophes and single spaces: a few times what is looked at, or, where it is written
     so already, just that."""
     start = response[:_SEEN]
-    usual = len(response) > 4 * REFUSAL_CHARS and start.isascii() and start.isprintable() and start[0] != " "
-    if not usual or "  " in start:
+    plain = start.isascii() and start.isprintable() and "  " not in start and start == start.strip()
+    # A short word with hundreds of full stops behind it is no more than that word: only the whole text can tell.
+    if not plain or (len(response) > _SEEN and start.strip(_AROUND).lower() in _NO_ANSWER):
         start = " ".join(response[: 4 * REFUSAL_CHARS].split())
     start = start.lower()
     # Looking each character up costs ten times as much as looking for the one that an ASCII text may hold.

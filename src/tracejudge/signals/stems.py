@@ -89,7 +89,7 @@ def content_stems(text: str) -> list[str]:
 
 
 class _Pieces(dict[str, "str | tuple[str, ...]"]):
-    """What stands between two blanks, with its brackets and commas, to its stem: "" for none, a tuple for several."""
+    """What stands between two blanks, with its full stops and commas, to its stem: "" for none, a tuple for several."""
 
     def __missing__(self, piece: str) -> str | tuple[str, ...]:
         found = content_stems(piece)
@@ -102,11 +102,17 @@ class _Pieces(dict[str, "str | tuple[str, ...]"]):
 
 
 _PIECES: Final = _Pieces()
+_INSIDE: Final = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyz.,'")
+_CUT: Final = bytes(low if low in _INSIDE or low >= 0x80 else 0x20 for low in bytes(range(256)).lower())
+"""Of a byte its lower case, or a blank for an ASCII sign that is in no word and no number."""
 
 
 def piecewise_stems(text: str) -> list[str]:
-    """The same stems as `content_stems`, in no order, in half the time: no word reaches over a blank."""
-    stems = list(filter(None, map(_PIECES.__getitem__, text.split())))
-    if set(map(type, stems)) == {str}:
-        return stems  # type: ignore[return-value]
-    return list(chain.from_iterable((one,) if isinstance(one, str) else one for one in stems))
+    """The same stems as `content_stems`, in no order, in a third of the time: no word reaches over a blank."""
+    pieces = text.encode("utf-8", "surrogatepass").translate(_CUT).decode("utf-8", "surrogatepass").split()
+    stems = list(filter(None, map(_PIECES.__getitem__, pieces)))
+    try:
+        "".join(stems)  # type: ignore[arg-type]
+    except TypeError:  # the quickest way to see that one is a tuple
+        return list(chain.from_iterable((one,) if isinstance(one, str) else one for one in stems))
+    return stems  # type: ignore[return-value]
