@@ -20,7 +20,7 @@ class PipelineLimits:
     judge_in_flight: int = 256  # traces handed to one judge at once; the others can still be left to somebody else
     past_patience: Literal["undecided", "invalid"] = "undecided"  # of traces whose judge was down for too long
     result_interval_s: float = 0.2  # how long verdicts gather before they are stored
-    result_rows: int = 500  # so many do not wait for it
+    result_rows: int = 2_000  # so many do not wait for it
     commit_interval_s: float = 1.0
     drain_timeout_s: float = 30.0  # for work in flight when the pipeline is stopped
     unassigned_patience_s: float = 30.0  # with until_idle: how long to wait for a partition

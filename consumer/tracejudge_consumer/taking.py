@@ -13,7 +13,7 @@ from tracejudge.clock import Clock
 from tracejudge_consumer.in_flight import InFlight
 from tracejudge_consumer.intake import Intake, RawRecord
 from tracejudge_consumer.limits import PipelineLimits
-from tracejudge_consumer.offsets import OffsetBook
+from tracejudge_consumer.offsets import OffsetBook, OffsetTracker
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.process import BatchProcessor
 from tracejudge_consumer.stages.read import TakenRecord
@@ -31,8 +31,11 @@ class Batch:
     def finish(self, records: Iterable[TakenRecord]) -> None:
         """The store has everything about these: their offsets may be committed."""
         done = [taken for taken in records if self._open.pop(id(taken), None) is not None]
+        of_tracker: dict[OffsetTracker, list[int]] = {}
         for taken in done:
-            self._book.finish(taken.tracker, [taken.raw.offset])
+            of_tracker.setdefault(taken.tracker, []).append(taken.raw.offset)
+        for tracker, offsets in of_tracker.items():
+            self._book.finish(tracker, offsets)
         _release(self._held, done)
 
     def leave(self) -> None:
@@ -53,6 +56,7 @@ class Taking:
         self._pending: list[TakenRecord] = []
         self._pending_since = 0.0
         self._batches: set[Future[PipelineReport]] = set()
+        self._worth_it = max(1, min(limits.batch_records, limits.max_in_flight_records // 2) // 2)
 
     @property
     def pending(self) -> int:
@@ -66,10 +70,12 @@ class Taking:
 
     @property
     def room(self) -> int:
-        """How many records may be taken on now."""
+        """How many records may be taken on now: none, or enough of them that a batch is worth its requests to the
+        store. Each that is finished makes room for one, and taken on at once they would come in batches of one."""
         if self.held.size_bytes >= self._limits.max_in_flight_bytes:
             return 0
-        return self._limits.max_in_flight_records - self.held.records
+        room = self._limits.max_in_flight_records - self.held.records
+        return room if room >= self._worth_it else 0
 
     @property
     def due(self) -> bool:

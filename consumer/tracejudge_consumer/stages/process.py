@@ -192,7 +192,10 @@ class BatchProcessor:
             open_traces.wait_for(keys)
             work.append(self._answer(question, invalid, counts, keys, open_traces))
         open_traces.finish_the_rest()
-        await _all_of(work)
+        try:
+            await _all_of(work)
+        finally:
+            open_traces.hand_over()
         return report + counts.report()
 
     async def _write(
@@ -231,7 +234,10 @@ class BatchProcessor:
 
 
 class _OpenTraces:
-    """What each trace of a batch still waits for; the last answer finishes it, unless one was left unasked."""
+    """What each trace of a batch still waits for; the last answer finishes it, unless one was left unasked.
+
+    Verdicts become durable hundreds at a time, so what is finished in one turn of the loop is handed over together.
+    """
 
     def __init__(self, traces: Sequence[IntakeRecord], turn: Turn, finish: Finish) -> None:
         self._traces = {record.key: record for record in traces}
@@ -239,6 +245,8 @@ class _OpenTraces:
         self._left: set[TraceKey] = set()
         self._turn = turn
         self._finish = finish
+        self._finished: list[TakenRecord] = []
+        self._loop = asyncio.get_running_loop()
 
     def wait_for(self, keys: Iterable[TraceKey]) -> None:
         """One more answer is to come about each of these."""
@@ -247,7 +255,8 @@ class _OpenTraces:
 
     def done(self, keys: Iterable[TraceKey], *, left: Collection[TraceKey]) -> None:
         """One answer about each of these is stored, but for those that were left to somebody else."""
-        self._left.update(left)
+        if left:
+            self._left.update(left)
         for key in keys:
             self._waits[key] -= 1
             if not self._waits[key]:
@@ -259,9 +268,17 @@ class _OpenTraces:
             if not waits:
                 self._end(key)
 
+    def hand_over(self) -> None:
+        """What is finished may be committed from now on."""
+        finished, self._finished = self._finished, []
+        if finished:
+            self._finish(finished)
+
     def _end(self, key: TraceKey) -> None:
         if key not in self._left:
-            self._finish(self._traces[key].records)
+            if not self._finished:
+                self._loop.call_soon(self.hand_over)
+            self._finished += self._traces[key].records
         self._turn.leave(key)
 
 
