@@ -32,7 +32,7 @@ from tracejudge_sdk.trace import Trace
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-UNSUPPORTED = frozenset(line.trace.response for line in read_lines(UNFAITHFUL) if isinstance(line, Line))
+UNSUPPORTED = frozenset(line.trace.response or "" for line in read_lines(UNFAITHFUL) if isinstance(line, Line))
 SETTINGS = """\
 queue = "kafka://{bootstrap}/{topic}"
 store = "{store}"
@@ -73,7 +73,7 @@ rate = 1.0
 """
 
 
-RESPONSES = [line.trace.response for line in demo_lines()]
+RESPONSES = [line.trace.response or "" for line in demo_lines()]
 
 
 def judge(*, wrong_of_100: int) -> Script:
