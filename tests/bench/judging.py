@@ -27,6 +27,7 @@ from tests.bench.judging_sim import Capacity, Timed, feed, latencies, makespan, 
 from tests.bench.labelled import labelled_traces
 from tests.support.judge_process import JudgeProcess
 from tests.support.panels import llm_spec, make_task
+from tests.support.virtual_time import LoneCoreLoop, VirtualLoop
 from tracejudge.clock import SystemClock
 from tracejudge.judging import JudgeTask, NothingSpent, Panel, VerdictCache, content_hash, evaluator_for
 from tracejudge.judging.cache import CacheKey, Memory, Verdict
@@ -126,7 +127,11 @@ def spans(run: Run) -> Iterator[Figure]:
         yield at_most(f"2 makespan / ideal, {len(seconds)} calls, {workers} workers", found, 1.03)
         yield shown(
             "  in virtual time: what the rules cost without a machine",
-            [makespan(seconds, workers=workers, virtual=True)],
+            [makespan(seconds, workers=workers, on=VirtualLoop)],
+        )
+        yield shown(
+            "  the CPU of the panel on top: on a core of its own",
+            [makespan(seconds, workers=workers, on=LoneCoreLoop) for _ in range(rounds)],
         )
 
 
@@ -139,7 +144,7 @@ def refusals(run: Run) -> Iterator[Figure]:
         rounds = run.pick(3 if workers == 50 else 1, 1)
         found = [makespan(seconds, workers=workers, refused=refused) for _ in range(rounds)]
         yield at_most(f"3 makespan / ideal, 5 % of 429s, {workers} workers", found, 1.2)
-        without = makespan(seconds, workers=workers, refused=refused, virtual=True)
+        without = makespan(seconds, workers=workers, refused=refused, on=VirtualLoop)
         yield shown("  in virtual time", [without])
 
 

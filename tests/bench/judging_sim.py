@@ -93,10 +93,14 @@ async def feed(panel: Panel, tasks: Sequence[JudgeTask]) -> list[PanelResult]:
 
 
 def makespan(
-    seconds: Sequence[float], *, workers: int, refused: frozenset[int] = frozenset(), virtual: bool = False
+    seconds: Sequence[float],
+    *,
+    workers: int,
+    refused: frozenset[int] = frozenset(),
+    on: Callable[[], VirtualLoop] | None = None,
 ) -> float:
     """Time of the whole run over that of ideal list scheduling. `refused` rows are answered 429 at first, after their
-    latency; the ideal counts that as work, and no waiting. `virtual`: on a loop whose time jumps, without a machine."""
+    latency; the ideal counts that as work, and no waiting. `on`: a loop whose time is not this machine's."""
 
     async def reply(row: int, call: int) -> None:
         await asyncio.sleep(seconds[row] if row < len(seconds) else 0.0)
@@ -115,8 +119,8 @@ def makespan(
         return took
 
     work = [one for row, one in enumerate(seconds) for _ in range(2 if row in refused else 1)]
-    if virtual:
-        loop = VirtualLoop()
+    if on is not None:
+        loop = on()
         return run_virtually(run(loop.clock), loop) / list_schedule(work, workers)
     return asyncio.run(run(SystemClock())) / list_schedule(work, workers)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracejudge.judging.caps import Caps
-from tracejudge.judging.cost import Estimate, check_caps, estimate
+from tracejudge.judging.estimates import Estimate, check_caps, estimate
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.tasks import (
     JudgeTask,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tracejudge.judging.client import Completer, Completion, Message
 from tracejudge.judging.failures import CallError
@@ -23,9 +23,13 @@ class JudgeModel:
         self._window, self._most_reply = spec.context_window_tokens, spec.max_tokens or 0
         self._stops_at_once = bool(getattr(completer, "stops_at_once", False))
 
-    async def ask(self, messages: Sequence[Message]) -> Completion | Failure:
-        """The reply, after as many attempts as the spec allows, or why there is none."""
-        return await self._guard.run(lambda: self.ask_once(messages))
+    async def ask(self, request: Callable[[], Sequence[Message]]) -> Completion | Failure:
+        """The reply, after as many attempts as the spec allows, or why there is none.
+
+        `request` is made for each attempt, and not before it has its slot: what waits in line holds no prompt, and the
+        loop is not kept from the calls that are in flight by prompts whose turn comes later.
+        """
+        return await self._guard.run(lambda: self.ask_once(request()))
 
     async def ask_once(self, messages: Sequence[Message]) -> Completion:
         """One call, without slot, circuit or further attempts: for callers that run inside a guard of their own."""

@@ -13,8 +13,7 @@ import click
 from pydantic import ValidationError
 
 from tracejudge.errors import NotFound, SettingsError
-from tracejudge.judging import JudgeSpec
-from tracejudge.judging.cost import estimate
+from tracejudge.judging import JudgeSpec, estimate
 from tracejudge.reports import read_rates
 from tracejudge.reports.sampling_plan import Delay, Known, PlanLine, delays, in_words, signals_of, watched
 from tracejudge.reports.sampling_plan import plan as make_plan

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from tracejudge.judging.client import Completion, Message
-from tracejudge.judging.evaluators.base import Facts, FactsEvaluator, Turn
+from tracejudge.judging.division import Division, Room, TooLong, Turn, plain_texts
+from tracejudge.judging.evaluators.base import Facts, FactsEvaluator
 from tracejudge.judging.guard import Failure
 from tracejudge.judging.judgement import (
     FEEDBACK_CHARS,
@@ -18,8 +19,8 @@ from tracejudge.judging.judgement import (
     invalid,
 )
 from tracejudge.judging.model import JudgeModel
-from tracejudge.judging.packing import Piece, cut, most_section_tokens, pack, room_tokens, section_tokens
-from tracejudge.judging.prompts import parts, variables
+from tracejudge.judging.packing import Piece
+from tracejudge.judging.prompts import parts
 from tracejudge.judging.prompts.fence import clean, fenced, is_clean, new_code
 from tracejudge.judging.prompts.hints import suspicious
 from tracejudge.judging.shapes import MOST_STATEMENTS, UNSUPPORTED, Shape
@@ -31,9 +32,6 @@ Sections = Mapping[str, Sequence[tuple[str, str]]]
 """Variable of the prompt to the (name, text) of what stands in its place, each between markers of its own."""
 
 Reading = Verdict | Number | Choice
-
-LEAST_PART_TOKENS: Final = 64
-"""Where less than this is left for passages or a part of the response, the window is too small to judge by."""
 
 
 class Asked(NamedTuple):
@@ -56,16 +54,10 @@ class ModelEvaluator(FactsEvaluator):
         self._kind = kind
         self._word = "Not supported" if kind.shape is UNSUPPORTED else "Broken"
         self._read = _reader(kind.shape)
-        system, prompt = spec.system_text(), spec.prompt_text()
-        self._system = system.split("{code}")
-        self._prompt = parts(prompt, kind.aliases)
-        self._variables = variables(prompt, kind.aliases)
-        self._plain = self.plain()
-        self._blank = {**dict.fromkeys(kind.variables, ""), **self._plain}
-        self._room = room_tokens(
-            window=spec.context_window_tokens, reply=spec.most_reply_tokens, prompt=[system, prompt]
-        )
-        self._room_beside_plain = self._room - sum(map(section_tokens, self._plain.values()))
+        self._system = spec.system_text().split("{code}")
+        self._prompt = parts(spec.prompt_text(), kind.aliases)
+        self._blank = {**dict.fromkeys(kind.variables, ""), **plain_texts(spec)}
+        self.room = Room(spec, kind)
 
     # ------------------------------------------------------------------ one call
 
@@ -88,7 +80,7 @@ class ModelEvaluator(FactsEvaluator):
 
     async def ask(self, sections: Sections) -> Asked | Judgement:
         """The reading of one reply, or the judgement that there is none."""
-        reply = await self._model.ask(self.request(sections))
+        reply = await self._model.ask(partial(self.request, sections))
         if isinstance(reply, Failure):
             return failed_call(reply)
         if reply.refusal:
@@ -113,7 +105,7 @@ class ModelEvaluator(FactsEvaluator):
         yes = self._kind.response_parts != "any"
         decisive: Verdict | None = None
         for response in plan.responses:
-            found = await self._over_passages(plan, response, asked)
+            found = await self._over_passages(facts, plan, response, asked)
             if isinstance(found, Judgement):
                 return _with_all(found, asked)
             decisive = found
@@ -123,12 +115,14 @@ class ModelEvaluator(FactsEvaluator):
             raise AssertionError("a plan has at least one call")
         return self.verdict(decisive, asked, facts)
 
-    async def _over_passages(self, plan: Plan, response: str, asked: list[Asked]) -> Verdict | Judgement:
+    async def _over_passages(
+        self, facts: Facts, plan: Division, response: str, asked: list[Asked]
+    ) -> Verdict | Judgement:
         """One verdict on one part of the response: over the passages any part may say yes."""
         carries = self._kind.passage_parts == "carry"
         open_text, last = response, None
-        for pieces in plan.calls:
-            found = await self.ask(plan.sections(open_text, pieces))
+        for pieces in plan.packs:
+            found = await self.ask(sections_of(facts, plan, open_text, pieces))
             if isinstance(found, Judgement):
                 return found
             asked.append(found)
@@ -144,60 +138,10 @@ class ModelEvaluator(FactsEvaluator):
             raise AssertionError("a plan has at least one call")
         return last
 
-    def plan(self, facts: Facts) -> Plan | Judgement:
+    def plan(self, facts: Facts) -> Division | Judgement:
         """Which calls judge these facts, or invalid / bad_request where they need more than the spec allows."""
-        if not facts.history and _surely_fits(facts, self._room_beside_plain):
-            # Nearly always: whatever the texts say, they fit, and nobody need count their tokens.
-            passages = facts.passages if "context" in self._variables else ()
-            response = facts.response if "response" in self._variables else ""
-            return Plan(facts, (), [response], [_whole(passages)])
-        return self._plan_of_parts(facts)
-
-    def _plan_of_parts(self, facts: Facts) -> Plan | Judgement:
-        kind, named = self._kind, self._variables
-        history = recent(facts.history, self._room // 4) if "query" in named else ()
-        fixed = [*(turn.text for turn in history), facts.query] if "query" in named else []
-        if "reference" in named and facts.reference:
-            fixed.append(facts.reference)
-        room = self._room_beside_plain - sum(map(section_tokens, fixed))
-        passages = facts.passages if "context" in named else ()
-        response = facts.response if "response" in named else ""
-        whole = section_tokens(response) + sum(map(section_tokens, passages))
-        if whole <= room:
-            return Plan(facts, history, [response], [_whole(passages)])
-        for_response = room if not passages else room // 2
-        responses = [response]
-        if section_tokens(response) > for_response:
-            if kind.response_parts == "whole" and response:
-                return self._too_long("the response")
-            if for_response < LEAST_PART_TOKENS:
-                return self._too_long("the question with its conversation and reference")
-            responses = cut(response, for_response - section_tokens(""))
-        for_passages = room - max(map(section_tokens, responses))
-        if passages and for_passages < LEAST_PART_TOKENS + section_tokens(""):
-            return self._too_long("the question with its conversation and reference")
-        calls = pack(passages, for_passages) if passages else [[]]
-        if len(calls) > 1 and kind.passage_parts == "whole":
-            return self._too_long("the passages")
-        needed = len(calls) * len(responses)
-        if needed > self._spec.max_calls_per_trace:
-            return invalid(
-                InvalidReason.BAD_REQUEST,
-                f"judging it in parts takes up to {needed} calls, and max_calls_per_trace is "
-                f"{self._spec.max_calls_per_trace}; raise it, or take a model with a larger window",
-            )
-        return Plan(facts, history, responses, calls)
-
-    def plain(self) -> dict[str, str]:
-        """Texts of the judge's owner that the prompt names."""
-        return {}
-
-    def _too_long(self, what: str) -> Judgement:
-        return invalid(
-            InvalidReason.BAD_REQUEST,
-            f"{what} does not fit into context_window_tokens = {self._spec.context_window_tokens} beside the prompt "
-            f"and {self._spec.most_reply_tokens} tokens of reply; take a model with a larger window",
-        )
+        found = self.room.divide(facts)
+        return too_long(found) if isinstance(found, TooLong) else found
 
     # ------------------------------------------------------------------ results
 
@@ -219,23 +163,15 @@ class ModelEvaluator(FactsEvaluator):
         return _with_all(result, asked, flags)
 
 
-class Plan(NamedTuple):
-    """The calls for one answer: each part of the response with each pack of passages."""
-
-    facts: Facts
-    history: tuple[Turn, ...]
-    responses: list[str]
-    calls: list[list[Piece]]
-
-    def sections(self, response: str, pieces: Sequence[Piece]) -> dict[str, list[tuple[str, str]]]:
-        """What stands for the prompt's variables in one call."""
-        reference = self.facts.reference
-        return {
-            "query": question_sections(self.facts.query, self.history),
-            "response": [("RESPONSE", response)],
-            "context": [(piece.name, piece.text) for piece in pieces],
-            "reference": [("REFERENCE", reference)] if reference else [],
-        }
+def sections_of(facts: Facts, division: Division, response: str, pieces: Sequence[Piece]) -> Sections:
+    """What stands for the prompt's variables in one call: a part of the response with a pack of passages."""
+    reference = facts.reference
+    return {
+        "query": question_sections(facts.query, division.history),
+        "response": [("RESPONSE", response)],
+        "context": [(piece.name, piece.text) for piece in pieces],
+        "reference": [("REFERENCE", reference)] if reference else [],
+    }
 
 
 def question_sections(query: str, history: Sequence[Turn]) -> list[tuple[str, str]]:
@@ -252,17 +188,6 @@ def question_sections(query: str, history: Sequence[Turn]) -> list[tuple[str, st
 _ROLES: Final = {"user": "USER", "assistant": "ASSISTANT", "system": "SYSTEM", "tool": "TOOL"}
 
 
-def recent(history: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
-    """The latest turns that fit into `tokens`, in their order."""
-    kept: list[Turn] = []
-    for turn in reversed(history):
-        tokens -= section_tokens(turn.text)
-        if tokens < 0:
-            break
-        kept.append(turn)
-    return tuple(reversed(kept))
-
-
 def judged_texts(facts: Facts) -> list[str]:
     """Every text that came from outside."""
     return [
@@ -274,14 +199,9 @@ def judged_texts(facts: Facts) -> list[str]:
     ]
 
 
-def _whole(passages: Sequence[str]) -> list[Piece]:
-    return [Piece(number, 0, text) for number, text in enumerate(passages, start=1)]
-
-
-def _surely_fits(facts: Facts, room: int) -> bool:
-    """True where all texts but the history come to no more than `room` tokens, however many bytes a character has."""
-    chars = len(facts.query) + len(facts.response) + len(facts.reference) + sum(map(len, facts.passages))
-    return most_section_tokens(chars=chars, texts=3 + len(facts.passages)) <= room
+def too_long(found: TooLong) -> Judgement:
+    """A trace that does not fit the judge's window is invalid, without a call."""
+    return invalid(InvalidReason.BAD_REQUEST, found.detail)
 
 
 def _reader(shape: Shape) -> Callable[[str], Reading | Unreadable]:

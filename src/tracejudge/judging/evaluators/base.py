@@ -10,6 +10,7 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator
 from llama_index.core.prompts.mixin import PromptDictType
 
+from tracejudge.judging.division import Turn
 from tracejudge.judging.judgement import Judgement, not_applicable
 from tracejudge.judging.responses import TRACE, TraceResponse
 from tracejudge_sdk.trace import Trace
@@ -29,13 +30,6 @@ class FixedPrompts:
 def text_passages(contexts: Sequence[str] | None) -> list[str]:
     """The passages that hold text, in order."""
     return [text for text in contexts or () if text and not text.isspace()]
-
-
-class Turn(NamedTuple):
-    """One earlier turn of the conversation."""
-
-    role: str
-    text: str
 
 
 class Facts(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracejudge.judging.evaluators.asking import ModelEvaluator
+from tracejudge.judging.evaluators.asking import ModelEvaluator, sections_of
 from tracejudge.judging.evaluators.base import Facts
 from tracejudge.judging.judgement import FEEDBACK_CHARS, Judgement
 from tracejudge.judging.verdict import Number
@@ -20,7 +20,7 @@ class CorrectnessEvaluator(ModelEvaluator):
         plan = self.plan(facts)
         if isinstance(plan, Judgement):
             return plan
-        asked = await self.ask(plan.sections(facts.response, ()))
+        asked = await self.ask(sections_of(facts, plan, facts.response, ()))
         if isinstance(asked, Judgement):
             return asked
         if not isinstance(asked.reading, Number):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from tracejudge.judging.evaluators.asking import ModelEvaluator
-from tracejudge.judging.model import JudgeModel
-from tracejudge.judging.options import GuidelineOptions
-from tracejudge.judging.spec import JudgeSpec
 
 
 class GuidelineEvaluator(ModelEvaluator):
@@ -13,14 +10,3 @@ class GuidelineEvaluator(ModelEvaluator):
 
     Over parts: every part of the response must keep them.
     """
-
-    def __init__(self, model: JudgeModel, spec: JudgeSpec) -> None:
-        options = spec.kind_options
-        if not isinstance(options, GuidelineOptions):
-            raise ValueError(f"kind {spec.kind!r} has no guidelines")
-        # Before the window is measured: the rules take their part of it.
-        self._rules = "\n".join(f"{number}. {text}" for number, text in enumerate(options.guidelines, start=1))
-        super().__init__(model, spec)
-
-    def plain(self) -> dict[str, str]:
-        return {"guidelines": self._rules}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tracejudge.judging.evaluators.asking import Asked, ModelEvaluator, question_sections, recent
+from tracejudge.judging.division import TooLong
+from tracejudge.judging.evaluators.asking import Asked, ModelEvaluator, question_sections, too_long
 from tracejudge.judging.evaluators.base import Facts
 from tracejudge.judging.judgement import FEEDBACK_CHARS, Judgement
-from tracejudge.judging.packing import section_tokens
 from tracejudge.judging.verdict import Choice
 
 Winner = Literal["first", "second", "tie"]
@@ -23,10 +23,9 @@ class PairwiseEvaluator(ModelEvaluator):
 
     async def judge(self, facts: Facts) -> Judgement:
         other = facts.second_response or facts.reference
-        history = recent(facts.history, self._room // 4)
-        texts = [*(turn.text for turn in history), facts.query, facts.response, other]
-        if sum(map(section_tokens, texts)) > self._room:
-            return self._too_long("the two answers with their question")
+        history = self.room.pair(facts)
+        if isinstance(history, TooLong):
+            return too_long(history)
         question = question_sections(facts.query, history)
         asked: list[Asked] = []
         winners: list[Winner] = []
