@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from tracejudge.judging.client import Completer, Completion, Message
 from tracejudge.judging.failures import CallError
@@ -26,10 +26,17 @@ class JudgeModel:
     async def ask(self, request: Callable[[], Sequence[Message]]) -> Completion | Failure:
         """The reply, after as many attempts as the spec allows, or why there is none.
 
-        `request` is made for each attempt, and not before it has its slot: what waits in line holds no prompt, and the
-        loop is not kept from the calls that are in flight by prompts whose turn comes later.
+        `request` is made for the first attempt, and not before it has its slot: what waits in line holds no prompt, and
+        prompts whose turn comes later keep no loop from the calls in flight.
         """
-        return await self._guard.run(lambda: self.ask_once(request()))
+        made: list[Sequence[Message]] = []
+
+        def attempt() -> Awaitable[Completion]:
+            if not made:
+                made.append(request())
+            return self.ask_once(made[0])
+
+        return await self._guard.run(attempt)
 
     async def ask_once(self, messages: Sequence[Message]) -> Completion:
         """One call, without slot, circuit or further attempts: for callers that run inside a guard of their own."""
