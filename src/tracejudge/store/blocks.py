@@ -37,6 +37,14 @@ class Block:
         self.columns[name] = column
         self.size_bytes += 8 * len(column)
 
+    def release(self) -> None:
+        """Empties the columns. The driver's insert refers to itself, and so keeps what it was given, all the texts,
+        until the garbage collector comes by."""
+        for column in self.columns.values():
+            if isinstance(column, list):
+                column.clear()
+        self.columns.clear()
+
     def texts(self, name: str, column: Sequence[str]) -> None:
         """Texts that UTF-8 can hold."""
         self.columns[name] = column

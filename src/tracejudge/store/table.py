@@ -83,6 +83,8 @@ class Table(Generic[_T]):
             if error.code not in _BAD_DATA:
                 raise
             return False
+        finally:
+            block.release()
         return True
 
     def _encode_all(self, values: Sequence[_T]) -> tuple[list[tuple[int, Row]], list[Rejected]]:
