@@ -147,6 +147,8 @@ def _record_error(error: ValidationError) -> RecordError:
     field = ".".join(map(str, first["loc"])).encode("utf-8", "replace").decode()
     what = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
     message = f"{field[:120]}: {what[:_MAX_MESSAGE_CHARS]}, got {_short(first['input'])}"
+    if first["type"] == "missing":  # what pydantic saw then is all the rest, in Python's words
+        message = f"{field[:120]}: is missing"
     if error.error_count() > 1:
         message += f" (and {error.error_count() - 1} more)"
     return RecordError("invalid_field", message, field=field)

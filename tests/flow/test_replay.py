@@ -24,7 +24,7 @@ from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter, open_
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.builders import START
 from tracejudge.testing.judges import ScriptedJudge
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -148,16 +148,17 @@ def test_a_cap_of_money_holds_over_all_attempts_and_leaves_a_run_to_go_on_with(
     at: Workplace, server: JudgeServer, store: Store
 ) -> None:
     each = 110 * 10.0 / 1_000_000
-    first = at.json("replay", "--judge", "faithfulness", "--run", "capped", "--max-usd", str(20 * each))
+    capped = ("replay", "--judge", "faithfulness", "--run", "capped", "--max-usd")
+    first = at.json(*capped, str(20 * each), expect=EXIT_UNDECIDED)
     assert first["decisions"]["over_budget"] > 0
     assert 0 < store.calls.of_run("capped").usd <= 20 * each + 1e-9
-    again = at.json("replay", "--judge", "faithfulness", "--run", "capped", "--max-usd", str(20 * each))
+    again = at.json(*capped, str(20 * each), expect=EXIT_UNDECIDED)
     assert store.calls.of_run("capped").usd <= 20 * each + 1e-9
     assert not again["complete"]
-    more = at.json("replay", "--judge", "faithfulness", "--run", "capped", "--max-usd", str(2 * TRACES * each))
+    more = at.json(*capped, str(2 * TRACES * each))
     assert more["complete"]
     assert server.stats.calls == TRACES  # whatever the number of attempts
-    assert "already" in at("replay", "--judge", "faithfulness", "--run", "capped", "--max-usd", "1")
+    assert "already" in at(*capped, "1")
 
 
 def test_a_sample_is_the_same_for_a_seed_and_exact_in_number(at: Workplace, store: Store) -> None:
@@ -185,6 +186,8 @@ def test_where_narrows_by_any_field_and_a_run_keeps_what_it_asked(at: Workplace,
     at("replay", "--judge", "lexical", "--run", "y", "--where", "colour=red", expect=EXIT_USAGE)
     refused = at("replay", "--judge", "lexical", "--run", "gold", "--where", "tags.tier=plain", expect=EXIT_FAILED)
     assert "another selection" in refused
+    moved = ("replay", "--judge", "lexical", "--run", "gold", "--where", "tags.tier=gold", "--since", "2020-01-01Z")
+    assert "goes back to the first trace" in at(*moved, expect=EXIT_FAILED)
     refused = at("replay", "--judge", "faithfulness", "--run", "gold", "--where", "tags.tier=gold", expect=EXIT_FAILED)
     assert "judged by lexical@" in refused
 

@@ -54,7 +54,7 @@ def test_init_writes_settings_that_pass_the_check_and_does_not_overwrite(
     assert run(["init"]) == EXIT_DONE
     assert run(["config", "check"]) == EXIT_DONE
     assert "lexical (heuristic)" in capsys.readouterr().out
-    assert run(["init"]) == EXIT_FAILED
+    assert run(["init"]) == EXIT_USAGE
     assert "--force" in capsys.readouterr().err
 
 

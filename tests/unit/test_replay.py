@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +12,7 @@ from tests.support.panels import llm_spec
 from tracejudge.judging import Estimate, PanelResult
 from tracejudge.replay import Selection, SourceFile, makespan_s, plan_judge
 from tracejudge.replay.progress import Behind, OpenPage, Progress
+from tracejudge.replay.selection import other_times
 from tracejudge.scores import Decision, JudgeId, LedgerRow
 from tracejudge.store import Draw, TraceFilter
 from tracejudge.testing import make_score
@@ -71,6 +72,24 @@ def test_a_selection_survives_its_manifest_and_is_named_by_what_it_asks() -> Non
     assert later.digest != Selection(where=TraceFilter(start=START, app="shop")).digest
     assert later.asks_as(Selection(where=TraceFilter(start=START, app="shop")))
     assert not later.asks_as(Selection(where=TraceFilter(start=START, app="desk")))
+
+
+def test_a_run_that_goes_on_is_asked_for_its_own_times() -> None:
+    begun, now = START, START + timedelta(days=2)
+    since, until = begun - timedelta(days=30), begun
+    known = TraceFilter(start=since, end=until)
+
+    def told(start: datetime | None = None, end: datetime | None = None) -> str:
+        return other_times(known, TraceFilter(start=start, end=end), begun_at=begun, now=now)
+
+    assert told() == ""
+    assert told(start=since) == ""
+    assert told(start=now - timedelta(days=30, seconds=-3)) == ""  # "30d", typed again
+    assert "starts at" in told(start=now - timedelta(days=7))
+    assert "ends at" in told(end=now - timedelta(days=1))
+    assert other_times(TraceFilter(end=until), TraceFilter(start=since), begun_at=begun, now=now).startswith(
+        "goes back"
+    )
 
 
 def judged() -> PanelResult:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tracejudge.errors import NothingToDecide
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.contract import Fault
 from tracejudge_consumer.contract.check import FileFindings, LineFindings, check_file
@@ -64,6 +65,8 @@ def check(file: str, as_json: bool, max_lines: int, max_record_bytes: int) -> in
         click.echo(to_json({"file": file, **_sums(findings)}))
     else:
         _show_sums(file, findings, hidden=max(0, shown - max_lines))
+    if not findings.lines:
+        raise NothingToDecide(f"{file}: has no lines, so nothing was checked")
     return EXIT_FAILED if findings.refused else EXIT_DONE
 
 

@@ -36,7 +36,9 @@ Parquet goes into a folder, in files of at most 100 000 rows. What `tracejudge f
 @click.argument("what", type=click.Choice(["traces", "scores"]), default="traces")
 @config_option
 @json_option
-@click.option("--out", "target", type=click.Path(), default="-", help="File, or folder for parquet.  [default: stdout]")
+@click.option(
+    "--out", "-o", "target", type=click.Path(), default="-", help="File, or folder for parquet.  [default: stdout]"
+)
 @click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
 @click.option("--since", type=Moment(), default=None, help="From when on, by event time.  [default: all]")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: all]")

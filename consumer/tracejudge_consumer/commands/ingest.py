@@ -16,6 +16,7 @@ from rich.progress import BarColumn, TextColumn
 from tracejudge.datasets import BrokenLine, EventTimes, Line, LineForm, event_times, read_lines
 from tracejudge.scores import DeadLetter, Label
 from tracejudge.store import Store
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.options import Moment, Span, config_option, json_option
 from tracejudge_consumer.rendering import console, one_line, progress_bar, to_json
 from tracejudge_consumer.settings import load_settings, without_password
@@ -68,7 +69,7 @@ def command(
     app: str | None,
     event_time: datetime | None,
     event_step: timedelta,
-) -> None:
+) -> int:
     """Send files of traces to the queue."""
     settings = load_settings(config, require_caps=False)
     times = None if event_time is None else event_times(event_time, event_step.total_seconds())
@@ -84,9 +85,11 @@ def command(
                     )
         finally:
             transport.close(10.0)
+    # A script must not go on to judge what never arrived.
+    status = EXIT_DONE if any(report.sent for report in reports) else EXIT_FAILED
     if as_json:
         click.echo(to_json(reports))
-        return
+        return status
     out = console()
     for report in reports:
         out.print(f"{report.file}: {report.sent} of {report.lines} lines sent to {without_password(settings.queue)}")
@@ -96,7 +99,11 @@ def command(
             out.print(f"  {report.labels} human labels stored")
         for reason, count in sorted(report.reasons.items()):
             out.print(f"  {count} dead letter{'s' if count != 1 else ''}: {one_line(reason)}")
-    out.print("next: tracejudge consume --until-idle (or nothing, where `consume` or `up` runs)")
+    if status == EXIT_FAILED:
+        out.print("nothing was sent: `tracejudge contract check FILE` tells what is wrong, line by line")
+    else:
+        out.print("next: tracejudge consume --until-idle (or nothing, where `consume` or `up` runs)")
+    return status
 
 
 def ingest_file(

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from tracejudge_consumer.cli import EXIT_FAILED
+from tracejudge_consumer.cli import EXIT_USAGE
 
 _TEMPLATE = """\
 # tracejudge settings. Every key with unit and default: deploy/settings.example.toml.
 # `tracejudge config check` says all faults at once; `tracejudge doctor` tries every service.
 
-# Where the apps log their traces to, and where everything is kept.
+# Where the apps log their traces to, and where everything is kept. After the three slashes of sqlite:/// and chdb:///
+# comes a path beside this file; a fourth slash begins an absolute one: sqlite:////var/lib/tracejudge/queue.db
 queue = {queue}
 store = {store}
 
@@ -66,14 +67,14 @@ Examples:
 )
 @click.option("--queue", default="sqlite:///tracejudge-data/queue.db", show_default=True, help="The queue's URL.")
 @click.option("--store", default="chdb:///tracejudge-data/store", show_default=True, help="The store's URL.")
-@click.option("--output", type=click.Path(dir_okay=False), default="tracejudge.toml", show_default=True)
+@click.option("--output", "-o", type=click.Path(dir_okay=False), default="tracejudge.toml", show_default=True)
 @click.option("--force", is_flag=True, help="Write over an existing file.")
 def command(queue: str, store: str, output: str, force: bool) -> int:
     """Write a short commented tracejudge.toml."""
     path = Path(output)
     if path.exists() and not force:
         click.echo(f"error: {path} exists; --force writes over it, --output names another", err=True)
-        return EXIT_FAILED
+        return EXIT_USAGE
     path.write_text(settings_text(queue=queue, store=store), encoding="utf-8")
     click.echo(f"wrote {path}")
     click.echo("next: tracejudge migrate, then tracejudge doctor")

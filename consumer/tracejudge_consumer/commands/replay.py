@@ -15,7 +15,7 @@ from tracejudge.judging import JudgeSpec, RunCaps, check_caps
 from tracejudge.replay import JudgePlan, OpenRun, ReplayReport, Source, check_run_name, open_run, replay
 from tracejudge.scores import LIVE_RUN, Decision
 from tracejudge.store import Store, TraceFilter
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, money, progress_bar, to_json
@@ -38,7 +38,8 @@ Examples:
 
 First it says what it would take. Live scores, rates and alerts are never touched. A replay that was stopped or killed
 goes on where it was when it is started again with the same --run: it keeps its selection, and buys no verdict twice.
---max-calls and --max-usd are of the whole run, however often it is started, within the caps of the settings.""",
+--max-calls and --max-usd are of the whole run, however often it is started, within the caps of the settings.
+Exit status: 0 the whole selection is judged, 2 stopped at a cap, 75 the judge is gone.""",
 )
 @config_option
 @json_option
@@ -190,7 +191,9 @@ def _tell(
     report: ReplayReport, specs: tuple[JudgeSpec, ...], run: OpenRun, live: frozenset[str], *, as_json: bool
 ) -> int:
     run_id = run.run_id
-    status = EXIT_UNAVAILABLE if report.gone else EXIT_DONE
+    # What a cap cut off is missing: nobody should go on to compare half a run and call it the whole.
+    capped = EXIT_UNDECIDED if Decision.OVER_BUDGET in report.decisions else EXIT_DONE
+    status = EXIT_UNAVAILABLE if report.gone else capped
     if as_json:
         judges = [{"judge_id": spec.judge_id(), "heuristic": spec.heuristic} for spec in specs]
         told = {"run": run_id, "judges": judges, "selection": run.selection.digest, **report.as_dict()}

@@ -65,6 +65,7 @@ Beside the results stands OUTPUT.manifest.json: what was judged, by whom, and wh
 @click.option("--app", default="file", show_default=True, help="The app of lines that name none.")
 @click.option(
     "--output",
+    "-o",
     type=click.Path(dir_okay=False),
     default=None,
     help="JSON lines, or Parquet where it ends in .parquet.  [default: FILE.scores.jsonl]",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 IN_EXAMPLE: Final = "deploy/settings.example.toml shows it"
 
@@ -27,8 +28,18 @@ def faults_of(error: ValidationError) -> list[str]:
             lines.append(f"{key}: {message}")
         else:
             seen = repr(fault["input"])
-            lines.append(f"{key}: {message}, got {seen if len(seen) <= 60 else seen[:57] + '...'}")
+            lines.append(f"{key}: {message}, got {seen if len(seen) <= 60 else seen[:57] + '...'}{_share_hint(fault)}")
     return lines
+
+
+def _share_hint(fault: ErrorDetails) -> str:
+    """A word to those who write shares as percentages."""
+    number, message = fault["input"], fault["msg"]
+    if fault["type"] not in ("less_than", "less_than_equal") or not message.endswith((" to 1", " than 1")):
+        return ""
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 1 < number <= 100:
+        return ""
+    return f": it is a share, so write {number / 100:g} for {number:g} %"
 
 
 def _steps(path: tuple[int | str, ...]) -> Iterable[int | str]:

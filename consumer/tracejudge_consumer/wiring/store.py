@@ -13,6 +13,9 @@ from tracejudge_consumer.settings import Settings
 # The pipeline repeats what failed for ever; a call that waits long would only hold up its end.
 CONSUMER_STORE_PATIENCE_S: Final = 10.0
 
+# Somebody who typed a command and sees nothing wants to know within seconds that the server is down.
+FIRST_LOOK_PATIENCE_S: Final = 5.0
+
 STORE_PASSWORD_ENV = "TRACEJUDGE_STORE_PASSWORD"  # noqa: S105 - the name of a variable, not a password
 
 
@@ -22,7 +25,8 @@ def connect_store(settings: Settings, *, create: bool = False, patience_s: float
     `create` says that an embedded store may be made where there is none; without it NotFound is raised, so that a look
     from the wrong folder does not leave an empty store behind and call it "no data".
 
-    `patience_s` replaces `store_timeout_s` for those who try again by themselves.
+    `patience_s` replaces `store_timeout_s` for those who try again by themselves. Without it (and without `create`: a
+    consumer may start before its store) a server has some seconds to answer at first; only then it is waited for.
 
     An embedded store is migrated on the way: nobody else looks after it. A server must have been migrated
     (`tracejudge migrate`), since a fleet should not change a shared schema by merely starting.
@@ -31,6 +35,9 @@ def connect_store(settings: Settings, *, create: bool = False, patience_s: float
         target = parse_store_url(settings.store)
         if isinstance(target, EmbeddedTarget) and not (folder := target.directory).exists():
             raise NotFound(f"{folder}: no store here yet: `tracejudge consume` makes one, or correct `store`")
+    elif not create and patience_s is None:
+        with open_unchecked_store(settings, patience_s=min(FIRST_LOOK_PATIENCE_S, settings.store_timeout_s)) as first:
+            first.check_schema()
     store = open_unchecked_store(settings, patience_s=patience_s)
     try:
         if settings.store.startswith("chdb:"):

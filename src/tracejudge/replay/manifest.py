@@ -14,7 +14,7 @@ from tracejudge.errors import CheckFailed
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.replay.progress import Behind
 from tracejudge.replay.report import ReplayReport
-from tracejudge.replay.selection import Selection
+from tracejudge.replay.selection import Selection, other_times
 from tracejudge.scores import RESERVED_RUNS
 from tracejudge.store import RunManifest, ScoreFilter, Store
 
@@ -60,6 +60,7 @@ def open_run(
     One that is there keeps its selection, times included. Raises CheckFailed where it asked something else, or by
     other judges.
     """
+    asked = selection.where
     if selection.where.end is None and not selection.files:
         # What is served from now on is not part of it, so that the run has an end and means the same tomorrow.
         selection = replace(selection, where=replace(selection.where, end=now))
@@ -84,6 +85,11 @@ def open_run(
         if not known.asks_as(selection):
             raise CheckFailed(
                 f"run {run_id!r} is of another selection ({known.digest[:12]}): give this one another name with --run"
+            )
+        begun_at = datetime.fromisoformat(before.manifest["begun_at"])
+        if words := other_times(known.where, asked, begun_at=begun_at, now=now):
+            raise CheckFailed(
+                f"run {run_id!r} {words}: leave it out to go on, or give this one another name with --run"
             )
         selection = replace(known, files=selection.files)  # the same content, wherever it lies by now
         kept = ("begun_at", "attempts", "cursor")

@@ -6,10 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from tracejudge.store import Draw, TraceFilter
+
+_TYPED_APART: Final = timedelta(minutes=1)
+"""Between reading a command and beginning its run: files are hashed, a store is connected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,25 @@ class Selection:
 
     def _by_content(self) -> dict[str, Any]:
         return {**self.as_dict(), "files": [one.sha256 for one in self.files]}
+
+
+def other_times(known: TraceFilter, asked: TraceFilter, *, begun_at: datetime, now: datetime) -> str:
+    """In words, that a run which began at `begun_at` with the times of `known` is asked for others now; "" when not.
+
+    The same instant is the same, and so is the same length of time before the command ("30d"); a time that is left out
+    is the run's own.
+    """
+    for name, then, at in (("start", known.start, asked.start), ("end", known.end, asked.end)):
+        if at is None or then == at:
+            continue
+        option = "--since" if name == "start" else "--until"
+        if then is None:
+            return f"goes back to the first trace, not to {at.isoformat(timespec='seconds')} ({option})"
+        if abs((then - begun_at) - (at - now)) > _TYPED_APART:
+            word = "starts at" if name == "start" else "ends at"
+            told = (one.isoformat(timespec="seconds") for one in (then, at))
+            return f"{word} {', not at '.join(told)} ({option})"
+    return ""
 
 
 def _json(value: object) -> object:

@@ -112,7 +112,7 @@ def test_a_version_that_is_not_the_whole_number_1_is_refused(version: Any) -> No
         ("source_nodes", {"a": 1}, "a list"),
         ("source_nodes", None, "a list"),
         ("expected_ids", "abc", "a list"),
-        ("history", [{"role": "user"}], "required"),
+        ("history", [{"role": "user"}], "is missing"),
     ],
     ids=lambda value: str(value)[:30],
 )

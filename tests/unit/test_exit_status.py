@@ -1,0 +1,60 @@
+"""What a command answers when there is nothing to work on, or nobody there: the status that scripts go by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE, run
+from tracejudge_consumer.wiring import store as wiring_store
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "wrong.jsonl").write_text(json.dumps({"answer": "no query here", "more": {"a": [1]}}) + "\n")
+    return tmp_path
+
+
+def test_an_empty_file_is_checked_for_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["contract", "check", "empty.jsonl"]) == EXIT_UNDECIDED
+    assert "nothing was checked" in capsys.readouterr().err
+
+
+def test_a_file_of_something_else_is_refused_in_words(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["score", "wrong.jsonl"]) == EXIT_FAILED
+    said = capsys.readouterr().err
+    assert "query: is missing" in said
+    assert "{'" not in said, "no object in Python's words"
+
+
+def test_a_percentage_for_a_share_is_told_what_to_write(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rule = '[[rules]]\nname = "r"\ntype = "minimum"\njudge = "lexical"\nminimum = 90\nfalse_alarms = "1 per 30d"\n'
+    judge = '[[judges]]\nname = "lexical"\nkind = "lexical"\n'
+    (here / "tracejudge.toml").write_text(f'queue = "sqlite:///q.db"\nstore = "chdb:///s"\n{judge}{rule}')
+    assert run(["config", "check"]) == EXIT_USAGE
+    assert "write 0.9 for 90 %" in capsys.readouterr().err
+    (here / "thresholds.toml").write_text('[[thresholds]]\njudge = "lexical"\nminimum = 80\n')
+    (here / "rows.jsonl").write_text('{"trace_id": "t", "judge": "lexical", "judge_id": "l@1", "outcome": "passed"}\n')
+    assert run(["gate", "rows.jsonl"]) == EXIT_USAGE
+    assert "write 0.8 for 80 %" in capsys.readouterr().err
+
+
+def test_a_command_that_looks_does_not_wait_a_minute_for_a_dead_server(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "tracejudge.toml").write_text('queue = "sqlite:///q.db"\nstore = "clickhouse://x@127.0.0.1:9/x"\n')
+    asked: list[float | None] = []
+    real = wiring_store.open_unchecked_store
+
+    def noting(settings: object, *, patience_s: float | None = None) -> object:
+        asked.append(patience_s)
+        return real(settings, patience_s=0.0)  # type: ignore[arg-type] # not even these seconds, in a test
+
+    monkeypatch.setattr(wiring_store, "open_unchecked_store", noting)
+    assert run(["rates"]) == EXIT_UNAVAILABLE
+    assert asked == [wiring_store.FIRST_LOOK_PATIENCE_S]
+    assert "check that it runs and can be reached" in capsys.readouterr().err
