@@ -14,7 +14,7 @@ import pytest
 from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
 from tests.support.workplace import Workplace
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_USAGE
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
 
 DATA = Path(__file__).parents[1] / "data"
 KEY_ENV = "TEST_JUDGE_KEY"
@@ -135,7 +135,8 @@ def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> N
 
     plan = at.json("replay", "--judge", "faithfulness", "--run", "try-1", "--dry-run")
     before = judge.stats.calls
-    capped = at.json("replay", "--judge", "faithfulness", "--run", "try-1", "--max-calls", "3")
+    capping = ("replay", "--judge", "faithfulness", "--run", "try-1", "--max-calls", "3")
+    capped = at.json(*capping, expect=EXIT_UNDECIDED)
     settled = capped["passed"] + capped["failed"]
     # What the live judge said about the same content is not paid for again.
     assert (capped["calls"], settled) == (3, 3 + before)

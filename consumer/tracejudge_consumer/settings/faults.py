@@ -35,7 +35,7 @@ def faults_of(error: ValidationError) -> list[str]:
 def _share_hint(fault: ErrorDetails) -> str:
     """A word to those who write shares as percentages."""
     number, message = fault["input"], fault["msg"]
-    if fault["type"] not in ("less_than", "less_than_equal") or not message.endswith((" to 1", " than 1")):
+    if fault["type"] not in ("less_than", "less_than_equal") or not message.endswith((" to 1", " than 1", " to 0.999")):
         return ""
     if isinstance(number, bool) or not isinstance(number, int | float) or not 1 < number <= 100:
         return ""

@@ -1,7 +1,8 @@
-"""How many questions are put to a judge together: what it answers in a twentieth of a second.
+"""How many questions are put to a judge together: what it answers in a fiftieth of a second, and never many.
 
-A question of its own costs a third of what a quick judge's whole answer does. Of a judge that takes its time each is
-put alone, so that a slow one holds up nothing but itself and no verdict waits for another.
+A question of its own costs an eighth of what a quick judge's whole answer does. Of a judge that takes its time each is
+put alone, so that a slow one holds up nothing but itself and no verdict waits for another; of a quick one an answer
+that hangs holds up seven others at most.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Final
 
 from tracejudge.clock import Clock
 
-MOST: Final = 50
-_SHARE_S: Final = 0.05
+MOST: Final = 8
+_SHARE_S: Final = 0.02
 _WINDOW_S: Final = 0.25
 
 
