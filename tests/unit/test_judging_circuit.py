@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 
 from tests.support.panels import YES, Sleeps, llm_spec, make_panel, make_task, make_tasks
+from tests.support.virtual_time import VirtualLoop, run_virtually
 from tracejudge.errors import JudgeDown
-from tracejudge.judging import Panel
-from tracejudge.judging.circuit import FAILING_ROWS, FIRST_PAUSE_DOWN_S, LONGEST_PAUSE_DOWN_S, UNREACHED
+from tracejudge.judging import NothingSpent, Panel, PanelResult
+from tracejudge.judging.circuit import (
+    FAILING_ROWS,
+    FIRST_PAUSE_DOWN_S,
+    LONGEST_PAUSE_DOWN_S,
+    STORM_S,
+    THROTTLED,
+    UNREACHED,
+    Circuit,
+)
 from tracejudge.judging.failures import CallError, MalformedReply
 from tracejudge.scores import Decision, Outcome
 from tracejudge.testing import ManualClock
@@ -73,6 +82,100 @@ async def test_rate_limits_alone_are_no_sign_of_a_dead_endpoint() -> None:
     result = await panel.evaluate(make_tasks(range(20)))
     assert {score.reason for score in result.scores} == {"rate_limited"}
     assert panel.availability()["faithful"].state == "ok"
+
+
+class Stormy(ScriptedJudge):
+    """Refuses everybody until `until_s` of the loop's time, in 10 ms, and answers after that."""
+
+    def __init__(self, until_s: float, refusal: CallError = RATE_LIMITED) -> None:
+        super().__init__(YES)
+        self._until_s = until_s
+        self._refusal = refusal
+
+    async def complete(self, messages: Any) -> Any:
+        await asyncio.sleep(0.01)
+        answer = await super().complete(messages)
+        if asyncio.get_running_loop().time() < self._until_s:
+            raise self._refusal
+        return answer
+
+
+def stormed(judge: Stormy, rows: int, *, patience_s: float = 0.0) -> PanelResult:
+    loop = VirtualLoop()
+    panel = Panel(
+        [llm_spec(concurrency=20)],
+        clock=loop.clock,
+        spend=NothingSpent(),
+        environ={},
+        patience_s=patience_s,
+        make_completer=lambda spec: judge,
+    )
+    return run_virtually(panel.evaluate(make_tasks(range(rows))), loop)
+
+
+@pytest.mark.parametrize("until_s", [0.3, 1.0, 2.0, 20.0])
+def test_a_storm_of_429s_is_waited_out_and_costs_no_trace_its_verdict(until_s: float) -> None:
+    judge = Stormy(until_s)
+    result = stormed(judge, 200)
+    assert [score.outcome for score in result.scores] == [Outcome.PASSED] * 200
+    assert result.ledger == ()
+    assert judge.calls < 200 + 100
+
+
+def test_a_storm_that_lasts_leaves_traces_undecided_and_costs_few_calls() -> None:
+    judge = Stormy(float("inf"))
+    result = stormed(judge, 200)
+    assert result.scores == ()
+    assert {row.reason for row in result.ledger} == {"judge_down_rate_limited"}
+    assert judge.calls < 100
+
+
+def test_with_patience_a_long_storm_costs_nobody_anything() -> None:
+    assert len(stormed(Stormy(200.0), 50, patience_s=300.0).scores) == 50
+
+
+def test_a_day_s_quota_used_up_is_no_fault_of_the_traces() -> None:
+    judge = Stormy(float("inf"), CallError("HTTP 429", status=429, retry_after_s=7_200.0))
+    result = stormed(judge, 200)
+    assert len(result.scores) < FAILING_ROWS
+    assert {row.reason for row in result.ledger} == {"judge_down_rate_limited"}
+
+
+async def test_an_endpoint_that_answers_some_of_its_calls_is_not_down() -> None:
+    """Nine calls in ten are refused, for a long time: no storm."""
+    clock = ManualClock()
+    circuit = Circuit(clock=clock)
+    down = JudgeDown("faithful", THROTTLED, "HTTP 429")
+    for _ in range(100):
+        for _ in range(9):
+            number = circuit.sent()
+            circuit.refused(object(), down)
+            circuit.ended(number)
+            clock.advance(0.1)
+        number = circuit.sent()
+        circuit.ended(number)
+        circuit.answered()
+    assert circuit.gone is None
+
+
+async def test_no_storm_while_a_call_from_before_it_is_still_being_served() -> None:
+    clock = ManualClock()
+    circuit = Circuit(clock=clock)
+    down = JudgeDown("faithful", THROTTLED, "HTTP 429")
+
+    def refuse_many() -> None:
+        for _ in range(2 * FAILING_ROWS):
+            number = circuit.sent()
+            circuit.refused(object(), down)
+            circuit.ended(number)
+            clock.advance(STORM_S)
+
+    slow = circuit.sent()
+    refuse_many()
+    assert circuit.gone is None
+    circuit.ended(slow)
+    refuse_many()
+    assert circuit.gone is down
 
 
 async def test_it_is_tried_by_one_call_ever_more_rarely_and_the_others_wait_for_what_it_finds() -> None:

@@ -5,6 +5,10 @@ A circuit begins unproven: at most `UNPROVEN_CALLS` calls are in flight until on
 - **gone**: the endpoint says that it answers nobody (bad key, unknown model, no quota). That takes somebody to mend it.
 - **down**: nobody answers there. `UNREACHED` refused connections in a row, or `FAILING_ROWS` different traces in a row
   whose calls failed (5xx, timeouts, broken connections), without one answer in between. That passes.
+- **down by a storm of 429s**: `FAILING_ROWS` different traces were refused over `STORM_S` or longer, nobody was
+  answered, and no call from before the first refusal is still being served. An endpoint that takes fewer calls than it
+  is sent answers some all the while; one whose minute, or day, is used up answers none. Where it asks for a wait longer
+  than any trace would make, that time need not pass first.
 
 While it is open nothing is called. After a pause, which doubles each time, a single call tries; whoever comes meanwhile
 waits for what it finds. Where something was answered before, that is asked again: traces that no judge can answer are
@@ -27,6 +31,12 @@ from tracejudge.judging.loops import PerLoop, Turnstile
 UNPROVEN_CALLS: Final = 5
 UNREACHED: Final = 3
 FAILING_ROWS: Final = 5
+STORM_S: Final = 0.7
+"""Less than three attempts with their back-off take: so no trace is given up before the storm is seen."""
+
+THROTTLED: Final = "rate_limited"
+"""The kind of a JudgeDown that a storm of 429s makes."""
+
 FIRST_PAUSE_S: Final = 60.0
 LONGEST_PAUSE_S: Final = 900.0
 FIRST_PAUSE_DOWN_S: Final = 1.0
@@ -77,6 +87,11 @@ class Circuit:
         self._failing: list[object] = []
         self._confirmed = False
         self._false_alarms: deque[int] = deque(maxlen=64)
+        self._calls: dict[int, None] = {}  # numbers of those that are open, in the order of sending
+        self._sent = 0
+        self._refused: list[object] = []
+        self._storm_at = 0.0
+        self._storm_from = 0
         self.opening = 0
         """How often it was found down so far: the number of the present or last time."""
         self._unproven = PerLoop(lambda: asyncio.Semaphore(UNPROVEN_CALLS))
@@ -132,6 +147,16 @@ class Circuit:
             self._probing = False
             self._probed.open()
 
+    def sent(self) -> int:
+        """A call goes out; its number, for `ended`."""
+        self._sent += 1
+        self._calls[self._sent] = None
+        return self._sent
+
+    def ended(self, number: int) -> None:
+        """The call of that number is over, whatever came of it."""
+        self._calls.pop(number, None)
+
     def answered(self) -> None:
         """The judge answered somebody: it is there."""
         if isinstance(self._gone, JudgeDown) and not self._confirmed:
@@ -140,12 +165,28 @@ class Circuit:
         self._gone = None
         self._pause_s = 0.0
         self._alive()
+        self._refused.clear()
 
-    def refused(self) -> None:
-        """The endpoint is there, and takes no more at present (429)."""
+    def refused(self, row: object, found: JudgeDown, *, for_long: bool = False) -> None:
+        """The endpoint took no call for `row` (429): it is there, and busy, unless it takes no call of anybody.
+        `for_long`: it asks for a wait that no trace would make."""
         if isinstance(self._gone, JudgeDown):
-            self.answered()
+            if self._gone.kind != THROTTLED:
+                self.answered()
+            elif self._probing:
+                self._open_down(found)
+            return
         self._alive()
+        now = self._clock.monotonic()
+        if not self._refused:
+            self._storm_at, self._storm_from = now, self._sent
+        if len(self._refused) < FAILING_ROWS and not any(row is other for other in self._refused):
+            self._refused.append(row)
+        if len(self._refused) < FAILING_ROWS or not (for_long or now - self._storm_at >= STORM_S):
+            return
+        # The oldest call that is open: one from before the storm may still be answered.
+        if for_long or next(iter(self._calls), self._sent + 1) > self._storm_from:
+            self._open_down(found)
 
     def failed(self, row: object, found: JudgeDown, *, reached: bool) -> None:
         """A call for `row` failed in a way that passes. `reached`: there was a connection at least."""
@@ -153,11 +194,14 @@ class Circuit:
         if not any(row is other for other in self._failing):
             self._failing.append(row)
         if self._gone is not None or self._unreached >= UNREACHED or len(self._failing) >= FAILING_ROWS:
-            self._open(found, first_s=FIRST_PAUSE_DOWN_S, longest_s=LONGEST_PAUSE_DOWN_S)
+            self._open_down(found)
 
     def found_gone(self, gone: JudgeGone) -> None:
         """The judge said that it answers nobody. Calls that were in flight together count as one finding."""
         self._open(gone, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
+
+    def _open_down(self, found: JudgeDown) -> None:
+        self._open(found, first_s=FIRST_PAUSE_DOWN_S, longest_s=LONGEST_PAUSE_DOWN_S)
 
     def _open(self, gone: JudgeGone, *, first_s: float, longest_s: float) -> None:
         now = self._clock.monotonic()
@@ -170,6 +214,7 @@ class Circuit:
         self._proven = False
         self._retry_at = now + self._pause_s
         self._alive()
+        self._refused.clear()
 
     def _alive(self) -> None:
         self._unreached = 0

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.errors import JudgeDown, JudgeGone
-from tracejudge.judging.circuit import Circuit, Passage
+from tracejudge.judging.circuit import THROTTLED, Circuit, Passage
 from tracejudge.judging.evaluation import in_background
 from tracejudge.judging.failures import UNREACHABLE, Diagnosis, OverBudget, SpendUnknown, diagnose, scrub
 from tracejudge.judging.limiter import Limiter
@@ -84,14 +84,19 @@ class Guard:
         """The value of the first attempt that succeeds, or why there is none. Raises nothing but cancellation."""
         row = object()
         background = in_background()
-        began = None if self._patience_s <= 0.0 else self._clock.monotonic()
+        began: float | None = None  # to wait for an endpoint that is down
         number = unreached = 0
+        spared = False
         suspected: tuple[int, Diagnosis] | None = None  # a failure that opened the circuit, or came while it opened
         while True:
             diagnosis: Diagnosis | None = None
             if suspected is not None and self._circuit.gone is None:
                 # The endpoint was there all the time: then it was the trace's own failure.
-                number += self._circuit.was_false_alarm(suspected[0])
+                if self._circuit.was_false_alarm(suspected[0]):
+                    # Except that a storm of 429s may well be over when it is first looked for: once.
+                    short_storm = suspected[1].reason is InvalidReason.RATE_LIMITED and not spared
+                    spared = spared or short_storm
+                    number += not short_storm
                 if number >= self._spec.max_attempts:
                     diagnosis = suspected[1]
                     break
@@ -106,7 +111,8 @@ class Guard:
                 # Found by this failure or by another meanwhile: so far it is the endpoint's, and no fault of the trace.
                 if diagnosis is not None and diagnosis.status != UNREACHABLE:
                     suspected = (self._circuit.opening, diagnosis)
-                if began is None or not await self._endures(began):
+                began = self._clock.monotonic() if began is None else began
+                if not await self._endures(down, began):
                     return _undecided(down)
                 continue
             if diagnosis is None:  # it was down a moment ago, and is there again
@@ -126,9 +132,11 @@ class Guard:
         tried = f" (after {number} attempts)" if number > 1 else ""
         return Failure(outcome=diagnosis.reason, code=diagnosis.reason.value, detail=f"{diagnosis.detail}{tried}")
 
-    async def _endures(self, began: float) -> bool:
+    async def _endures(self, down: JudgeDown, began: float) -> bool:
         """Waits until the endpoint may be tried again; False when patience is at its end."""
-        left_s = began + self._patience_s - self._clock.monotonic()
+        # An endpoint that answers 429 is there: it is waited for as long as a Retry-After would be.
+        patience_s = max(self._patience_s, LONGEST_WAIT_S) if down.kind == THROTTLED else self._patience_s
+        left_s = began + patience_s - self._clock.monotonic()
         if left_s <= 0.0:
             return False
         await self._sleep(min(left_s, max(SHORTEST_PAUSE_S, self._circuit.availability.retry_in_s or 0.0)))
@@ -161,6 +169,7 @@ class Guard:
             self._circuit.leave(entered)
 
     async def _attempt(self, attempt: Callable[[], Awaitable[T]], row: object) -> T | Failure:
+        number = self._circuit.sent()
         try:
             value = await attempt()
         except OverBudget as error:
@@ -178,10 +187,13 @@ class Guard:
             if diagnosis.meaning == "invalid":
                 self._circuit.answered()
             elif diagnosis.reason is InvalidReason.RATE_LIMITED:
-                self._circuit.refused()
+                for_long = (diagnosis.retry_after_s or 0.0) > LONGEST_WAIT_S
+                self._circuit.refused(row, self._down(diagnosis), for_long=for_long)
             else:
                 self._circuit.failed(row, self._down(diagnosis), reached=diagnosis.status != UNREACHABLE)
             raise _FailedAttempt(diagnosis) from error
+        finally:
+            self._circuit.ended(number)
         self._circuit.answered()
         return value
 
