@@ -28,7 +28,10 @@ PastPatience = Literal["undecided", "invalid"]
 by `tracejudge retry` alone."""
 
 _DOWN: Final = "judge_down_"  # the ledger's reason while an endpoint does not answer, with what it was
-_DOWN_TIMEOUT: Final = "judge_down_timeout"
+_DOWN_REASONS: Final = {
+    "judge_down_timeout": InvalidReason.JUDGE_TIMEOUT,
+    "judge_down_rate_limited": InvalidReason.RATE_LIMITED,
+}
 
 InvalidJudges = Mapping[TraceKey, Collection[JudgeId]]
 """By trace the judges of which an invalid score is stored."""
@@ -156,7 +159,7 @@ def given_up(result: PanelResult, tasks: Mapping[TraceKey, JudgeTask]) -> PanelR
             run_id=row.run_id,
             outcome=Outcome.INVALID,
             score=None,
-            reason=(InvalidReason.JUDGE_TIMEOUT if row.reason == _DOWN_TIMEOUT else InvalidReason.JUDGE_ERROR).value,
+            reason=_DOWN_REASONS.get(row.reason, InvalidReason.JUDGE_ERROR).value,
             feedback=f"the judge was down for longer than judge_patience_s ({row.reason.removeprefix(_DOWN)})",
             stratum=row.stratum,
             inclusion_probability=row.inclusion_probability,
