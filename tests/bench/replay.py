@@ -6,7 +6,6 @@ python -m tests.bench.replay [--quick] [--json] [--only throughput,makespan,...]
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import shutil
 import sys
@@ -28,6 +27,7 @@ from tracejudge.judging import JudgeSpec, JudgeTask, Panel, RunCaps, VerdictCach
 from tracejudge.replay import ReplayReport, Selection, StoreSource, open_run, plan_judge, replay
 from tracejudge.store import Store, StoredTrace, TraceFilter, open_store
 from tracejudge.testing import make_trace
+from tracejudge_consumer.collector import settled_heap
 
 START: Final = datetime(2026, 1, 1, tzinfo=timezone.utc)
 WORKERS: Final = 16
@@ -126,9 +126,10 @@ def throughput(run: Run) -> Iterator[Figure]:
 
         for number in range(rounds):
             first = number * share
-            engine = asyncio.run(alone(first))
-            gc.collect()
-            ours = asyncio.run(whole(first, number))
+            with settled_heap():
+                engine = asyncio.run(alone(first))
+            with settled_heap():  # as the command runs it
+                ours = asyncio.run(whole(first, number))
             ratios.append(ours / engine)
             rates.append(ours)
     yield at_least(
@@ -161,9 +162,9 @@ def memory(run: Run) -> Iterator[Figure]:
 
         spec = llm_spec(concurrency=WORKERS, max_calls_per_h=10**9)
         watch = Watch(traces)
-        asyncio.run(
-            _replay(store, panel_of(Timed(reply), workers=WORKERS), spec, "flat", first=0, end=traces, watch=watch)
-        )
+        with settled_heap():
+            panel = panel_of(Timed(reply), workers=WORKERS)
+            asyncio.run(_replay(store, panel, spec, "flat", first=0, end=traces, watch=watch))
     yield at_most(f"2 memory of {traces} traces, peak over that after a fifth", [watch.peak / watch.early], 1.1)
     yield shown("  peak", [watch.peak / 1e6], unit="MB")
 

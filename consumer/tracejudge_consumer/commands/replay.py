@@ -16,6 +16,7 @@ from tracejudge.replay import JudgePlan, OpenRun, ReplayReport, Source, check_ru
 from tracejudge.scores import LIVE_RUN, Decision
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
+from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, money, progress_bar, to_json
@@ -121,7 +122,7 @@ def command(
             faults = check_caps(specs, estimates=[item.cost for item in plan])
             if faults:
                 raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
-        with _Bar(count * len(specs), hidden=as_json) as progress:
+        with _Bar(count * len(specs), hidden=as_json) as progress, settled_heap():
             report = asyncio.run(_run(settings, store, specs, source, run, _left(caps, store, run_id), progress))
             live = frozenset(store.scores.judge_names(LIVE_RUN))
     return _tell(report, specs, run, live, as_json=as_json)

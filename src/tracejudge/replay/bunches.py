@@ -2,7 +2,7 @@
 
 A question of its own costs an eighth of what a quick judge's whole answer does. Of a judge that takes its time each is
 put alone, so that a slow one holds up nothing but itself and no verdict waits for another; of a quick one an answer
-that hangs holds up seven others at most.
+that hangs holds up fifteen others at most.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from tracejudge.clock import Clock
 
-MOST: Final = 8
+MOST: Final = 16
 _SHARE_S: Final = 0.02
 _WINDOW_S: Final = 0.25
 
