@@ -1,0 +1,75 @@
+"""One timer for all calls of a judge: each ends at its own time, and not by another's."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.virtual_time import VirtualLoop, run_virtually
+from tracejudge.judging.deadlines import Deadlines
+from tracejudge.judging.failures import CallTimeout
+
+LIMIT_S = 10.0
+
+
+def test_each_call_ends_when_its_own_limit_is_over() -> None:
+    loop = VirtualLoop()
+    deadlines = Deadlines(LIMIT_S)
+    ended: dict[float, float] = {}
+
+    async def call(begins_s: float, takes_s: float) -> None:
+        await asyncio.sleep(begins_s)
+        try:
+            await deadlines.keep(asyncio.sleep(takes_s))
+        except CallTimeout:
+            ended[begins_s] = loop.time()
+
+    async def all_of_them() -> None:
+        # Between calls that hang are some that are answered, a little before their limit or at once.
+        await asyncio.gather(call(0, 1e9), call(1, 0), call(2, 1e9), call(3, LIMIT_S - 0.1), call(40, 1e9), call(41, 5))
+
+    run_virtually(all_of_them(), loop)
+    assert ended == {
+        0: pytest.approx(10.0, abs=0.01),
+        2: pytest.approx(12.0, abs=0.01),
+        40: pytest.approx(50.0, abs=0.01),
+    }
+
+
+def test_a_cancellation_from_outside_is_no_timeout() -> None:
+    loop = VirtualLoop()
+    deadlines = Deadlines(LIMIT_S)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(deadlines.keep(asyncio.sleep(1e9)))
+        await asyncio.sleep(1.0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert loop.time() == pytest.approx(1.0)
+        assert await deadlines.keep(asyncio.sleep(1.0, "later")) == "later"
+
+    run_virtually(main(), loop)
+
+
+def test_a_task_goes_on_after_its_call_timed_out() -> None:
+    deadlines = Deadlines(LIMIT_S)
+
+    async def main() -> list[str]:
+        said = []
+        for takes_s in (1e9, 1.0, 1e9):
+            try:
+                said.append(await deadlines.keep(asyncio.sleep(takes_s, "answer")))
+            except CallTimeout as error:
+                said.append(str(error)[:9])
+        return said
+
+    assert run_virtually(main()) == ["no answer", "answer", "no answer"]
+
+
+def test_it_serves_one_event_loop_after_the_other() -> None:
+    deadlines = Deadlines(LIMIT_S)
+    for _ in range(3):
+        with pytest.raises(CallTimeout):
+            run_virtually(deadlines.keep(asyncio.sleep(1e9)))
