@@ -65,6 +65,18 @@ def test_two_versions_are_paired_by_the_question(at: Workplace, store: Store) ->
     assert f"{CASES} questions settled by both" in shown
 
 
+def test_a_canary_is_compared_on_its_own_traffic(at: Workplace, store: Store) -> None:
+    lost = fill(store)
+    found = at.json("compare", "v1", "v2", "--by", "version")
+    (line,) = found["unpaired"]
+    assert line["difference"]["value"] == pytest.approx(-lost / (CASES + 1))
+    assert line["difference"]["low"] < line["difference"]["value"] < line["difference"]["high"]
+    shown = at("compare", "v1", "v2", "--by", "version")
+    assert "Different traces of each" in shown
+    assert "release check v2 --against v1" in shown
+    assert "no scores in this window" in at("compare", "v1", "v9", "--by", "version", expect=EXIT_FAILED)
+
+
 def test_an_answer_given_again_stands_in_its_latest_form(at: Workplace, store: Store) -> None:
     fill(store)
     again = make_trace(5000, version="v2", case_id="case-0")

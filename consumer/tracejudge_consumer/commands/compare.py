@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timezone
+from typing import Final
 
 import click
 
-from tracejudge.errors import NotFound
-from tracejudge.reports import Agreement, Comparison, Estimate, Side, compare, in_words, preference
+from tracejudge.errors import CheckFailed, NotFound
+from tracejudge.reports import Agreement, Comparison, Estimate, Side, check_release, compare, in_words, preference
 from tracejudge.scores import LIVE_RUN
-from tracejudge.store import TraceFilter
+from tracejudge.store import RateQuery, TraceFilter
 from tracejudge.windows import PassRate
 from tracejudge_consumer.comparable import (
     check_sides,
@@ -24,17 +25,22 @@ from tracejudge_consumer.comparable import (
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, interval, money, one_line, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.views.canary import show_canary
 from tracejudge_consumer.views.preference import show_preference
 from tracejudge_consumer.wiring import connect_store
+
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @click.command(
     name="compare",
     epilog="""\b
-A and B are RUN or RUN:JUDGE; live traffic is the run `live`. With --cases they are VERSIONS. Examples:
+A and B are RUN or RUN:JUDGE; live traffic is the run `live`. With --cases, or with --by version where no run is
+called so, they are VERSIONS. Examples:
   tracejudge compare live:lexical try-1              the live heuristic and a replay's judge
   tracejudge compare live:lexical live:faithfulness  two judges on live traffic
   tracejudge compare try-1 try-2 --since 30d --flips 20 --by category
+  tracejudge compare v41 v42 --by version --since 2d        a canary: two versions on different live traffic
   tracejudge compare v41 v42 --cases --judge faithfulness   two pipelines on the same questions (case_id)
   tracejudge compare v41 v42 --cases --judge duel --run duel-1   by a pairwise judge: whose answers are better?
 
@@ -90,6 +96,12 @@ def command(
             criterion = criterion or criterion_of(store, case_run, chosen.judge)
             labels = labels_of(store, criterion)
             result = compare(chosen.pairs, kept_flips=kept_flips, by=by, labels_a=labels, labels_b=labels)
+        elif by == "version" and not {a.partition(":")[0], b.partition(":")[0]} & set(store.scores.run_ids()):
+            if a == b:
+                raise CheckFailed(f"A and B are both version {a!r}: name two versions")
+            query = RateQuery(start=since or _BEGINNING, end=until or store.now(), environment=environment, app=app)
+            show_canary(a, b, check_release(store, query, new=b, old=a, allowed_drop=0.02), as_json=as_json)
+            return
         else:
             side_a, side_b = side_of(store, a), side_of(store, b)
             measured = check_sides(store, side_a, side_b, criterion)
