@@ -148,19 +148,38 @@ class ModelEvaluator(FactsEvaluator):
     def verdict(self, found: Verdict, asked: Sequence[Asked], facts: Facts) -> Judgement:
         """A yes or no as a judgement."""
         feedback = "\n".join([f"{self._word}: {text}" for text in found.statements]) or found.explanation
-        result = NO_JUDGEMENT.but(
-            passing=found.yes, score=1.0 if found.yes else 0.0, feedback=feedback[:FEEDBACK_CHARS]
-        )
-        return self.finished(result, asked, facts)
+        return self.finished(asked, facts, passing=found.yes, score=1.0 if found.yes else 0.0, feedback=feedback)
 
-    def finished(self, result: Judgement, asked: Sequence[Asked], facts: Facts) -> Judgement:
-        """`result` with its flags, and with what the endpoint reported."""
-        flags = result.flags
+    def finished(
+        self,
+        asked: Sequence[Asked],
+        facts: Facts,
+        *,
+        passing: bool,
+        score: float,
+        feedback: str,
+        flags: tuple[str, ...] = (),
+    ) -> Judgement:
+        """A verdict with its flags, the raw replies, and what the endpoint reported."""
         if len(asked) > self._kind.calls:
             flags += ("in_parts",)
         if suspicious(judged_texts(facts)):
             flags += ("suspected_injection",)
-        return _with_all(result, asked, flags)
+        last = asked[-1].reply
+        raw = last.text if len(asked) == 1 else _SEPARATOR.join([one.reply.text for one in asked])
+        return NO_JUDGEMENT.but(
+            passing=passing,
+            score=score,
+            feedback=feedback[:FEEDBACK_CHARS],
+            flags=flags,
+            raw_reply=raw[:RAW_REPLY_CHARS],
+            model_reported=last.model,
+            fingerprint=last.fingerprint,
+        )
+
+
+_SEPARATOR: Final = "\n---\n"
+"""Between the raw replies of several calls."""
 
 
 def sections_of(facts: Facts, division: Division, response: str, pieces: Sequence[Piece]) -> Sections:
@@ -217,20 +236,16 @@ def _with(result: Judgement, reply: Completion) -> Judgement:
     return result.but(model_reported=reply.model, fingerprint=reply.fingerprint)
 
 
-def _with_all(result: Judgement, asked: Sequence[Asked], flags: tuple[str, ...] | None = None) -> Judgement:
-    """`result` with the raw replies in the order of asking, who gave the last one, and `flags` where there are new."""
+def _with_all(result: Judgement, asked: Sequence[Asked]) -> Judgement:
+    """A failure with the raw replies before it, in the order of asking, and who gave the last one."""
     if not asked:
-        return result if flags is None else result.but(flags=flags)
+        return result
     last = asked[-1].reply
-    raw = last.text
-    if len(asked) > 1 or (result.invalid is not None and result.raw_reply):
-        texts = [one.reply.text for one in asked]
-        if result.invalid is not None and result.raw_reply:
-            texts.append(result.raw_reply)
-        raw = "\n---\n".join(texts)
+    texts = [one.reply.text for one in asked]
+    if result.raw_reply:
+        texts.append(result.raw_reply)
     return result.but(
-        flags=result.flags if flags is None else flags,
-        raw_reply=raw[:RAW_REPLY_CHARS],
+        raw_reply=_SEPARATOR.join(texts)[:RAW_REPLY_CHARS],
         model_reported=result.model_reported or last.model,
         fingerprint=result.fingerprint or last.fingerprint,
     )

@@ -117,15 +117,16 @@ def facts_of_response(query: str | None, response: Response | None, given: Mappi
 
 def _facts_of_trace(trace: Trace, query: str | None, response: str | None, given: Mapping[str, Any]) -> Facts:
     nodes = trace.source_nodes
+    expected = trace.expected_ids
     return Facts(
-        query=query or "",
-        response=response or "",
-        passages=tuple([text for node in nodes if (text := node.text) and not text.isspace()]),
-        node_ids=tuple([node.node_id or "" for node in nodes]),
-        reference=_text(given.get("reference", trace.reference)),
-        history=tuple(map(_turn, trace.history)) if trace.history else (),
-        expected_ids=tuple(trace.expected_ids) if trace.expected_ids is not None else None,
-        latency_ms=trace.latency_ms,
+        query or "",
+        response or "",
+        tuple([text for node in nodes if (text := node.text) and not text.isspace()]),
+        tuple([node.node_id or "" for node in nodes]),
+        _text(given.get("reference", trace.reference)),
+        tuple(map(_turn, trace.history)) if trace.history else (),
+        tuple(expected) if expected is not None else None,
+        trace.latency_ms,
     )
 
 

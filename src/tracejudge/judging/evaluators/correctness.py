@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracejudge.judging.evaluators.asking import ModelEvaluator, sections_of
 from tracejudge.judging.evaluators.base import Facts
-from tracejudge.judging.judgement import FEEDBACK_CHARS, Judgement
+from tracejudge.judging.judgement import Judgement
 from tracejudge.judging.verdict import Number
 
 WORST, BEST = 1.0, 5.0
@@ -26,9 +26,5 @@ class CorrectnessEvaluator(ModelEvaluator):
         if not isinstance(asked.reading, Number):
             raise TypeError("correctness replies with a number")
         score = (asked.reading.value - WORST) / (BEST - WORST)
-        result = Judgement(
-            passing=score >= self._spec.passing_threshold,
-            score=score,
-            feedback=asked.reading.explanation[:FEEDBACK_CHARS],
-        )
-        return self.finished(result, [asked], facts)
+        passing = score >= self._spec.passing_threshold
+        return self.finished([asked], facts, passing=passing, score=score, feedback=asked.reading.explanation)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tracejudge.judging.division import TooLong
 from tracejudge.judging.evaluators.asking import Asked, ModelEvaluator, question_sections, too_long
 from tracejudge.judging.evaluators.base import Facts
-from tracejudge.judging.judgement import FEEDBACK_CHARS, Judgement
+from tracejudge.judging.judgement import Judgement
 from tracejudge.judging.verdict import Choice
 
 Winner = Literal["first", "second", "tie"]
@@ -40,10 +40,22 @@ class PairwiseEvaluator(ModelEvaluator):
                 raise TypeError("pairwise replies with a choice")
             asked.append(found)
             winners.append(names[found.reading.better])  # type: ignore[arg-type]
-        return self.finished(_result(winners, asked, self._spec.passing_threshold), asked, facts)
+        score, flags = _outcome(winners)
+        said = "\n".join(
+            f"{order}: {one.reading.better}. {one.reading.explanation}"
+            for order, one in zip(("response as A", "response as B"), asked, strict=True)
+            if isinstance(one.reading, Choice)
+        )
+        passing = score >= self._spec.passing_threshold
+        return self.finished(asked, facts, passing=passing, score=score, feedback=said, flags=flags)
 
 
-def _result(winners: list[Winner], asked: list[Asked], threshold: float) -> Judgement:
+class _Outcome(NamedTuple):
+    score: float
+    flags: tuple[str, ...]
+
+
+def _outcome(winners: list[Winner]) -> _Outcome:
     forward, swapped = winners
     flags: tuple[str, ...] = ()
     if forward == swapped:
@@ -55,9 +67,4 @@ def _result(winners: list[Winner], asked: list[Asked], threshold: float) -> Judg
         else:
             # "first" in the first order and "second" in the swapped one: place A won both times.
             flags = (f"position_bias:{'first' if forward == 'first' else 'second'}",)
-    said = "\n".join(
-        f"{order}: {one.reading.better}. {one.reading.explanation}"
-        for order, one in zip(("response as A", "response as B"), asked, strict=True)
-        if isinstance(one.reading, Choice)
-    )
-    return Judgement(passing=score >= threshold, score=score, feedback=said[:FEEDBACK_CHARS], flags=flags)
+    return _Outcome(score, flags)
