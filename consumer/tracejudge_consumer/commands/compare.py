@@ -140,7 +140,7 @@ def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -
         ("pass rate", "right"),
         ("95 %", "right"),
     ]
-    columns += [("invalid", "right"), ("calls", "right"), ("cost", "right")]
+    columns += [("invalid", "right"), ("calls", "right"), ("cost", "right"), ("ms a trace", "right")]
     settled = result.agreement.counts.n
     out.print(
         table(f"{settled} {what} settled by both, of {result.pairs} judged by both", columns, map(_side_row, sides))
@@ -182,7 +182,8 @@ def _side_row(named: tuple[str, str, Side]) -> list[str]:
     letter, name, side = named
     label = ident(name) + (" (heuristic)" if side.heuristic else "")
     ids = ", ".join(map(ident, side.judge_ids))
-    return [letter, label, ids, *_rate(side.rate), str(side.invalid), str(side.calls), money(side.cost_usd)]
+    took = "–" if side.latency_ms is None else f"{side.latency_ms:,.0f}"
+    return [letter, label, ids, *_rate(side.rate), str(side.invalid), str(side.calls), money(side.cost_usd), took]
 
 
 def _show_agreement(agreement: Agreement) -> None:
