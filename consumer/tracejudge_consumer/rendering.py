@@ -6,6 +6,7 @@ Everything here returns text or rich renderables; only commands print.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,15 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     seen = stream.isatty()
     width = None if seen else 160  # of tables; a line of text stays one line for what reads the pipe
-    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=not seen)
+    return _Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=not seen)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        # `tracejudge compare A B | head` has seen enough, which is no failure: rich itself would end with status 1.
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise BrokenPipeError
 
 
 def progress_bar(*columns: ProgressColumn, hidden: bool = False) -> Progress:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import click
 import pytest
 
@@ -24,3 +27,22 @@ def test_an_error_that_quotes_a_trace_does_nothing_to_the_terminal(
     assert "\u202e" not in said
     assert "\x1b[2J" not in said
     assert "look at `tracejudge rates`" in said
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+    """`tracejudge compare A B | head -1`: what is left unread breaks the pipe, and the status stays 0."""
+    code = """
+import sys
+from tracejudge_consumer import cli
+from tracejudge_consumer.rendering import console
+def flood(**_):
+    for number in range(20_000):
+        console().print("a row of a table " * 5)
+cli.cli.main = flood
+sys.exit(cli.run(["rates"]))
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"a row")
+        process.stdout.close()
+        assert process.wait() == 0
