@@ -264,7 +264,7 @@ def flow(run: Run) -> list[Figure]:
     """Both, in turns."""
     traces = labelled_traces(run.pick(3_000, 500))
     count = max(50, len(traces) // _STOCK_SHARE)
-    ratios, shares, own_us, stock_us = [], [], [], []
+    ratios, shares, own_us, stock_us, floors = [], [], [], [], []
     found: list[Parts] = []
     with place(traces[:100]) as warm:  # imports, the driver's first questions to the store
         ours(warm)
@@ -276,7 +276,9 @@ def flow(run: Run) -> list[Figure]:
             alone = parts(at)
         found.append(alone)
         ratios.append(theirs / mine)
-        shares.append(max(0.0, 1.0 - (alone.decode + alone.runner + alone.insert) / mine))
+        least = alone.decode + alone.runner + alone.insert
+        floors.append(theirs / least)
+        shares.append(max(0.0, 1.0 - least / mine))
         own_us.append(mine * 1e6)
         stock_us.append(theirs * 1e6)
     split = {
@@ -286,6 +288,7 @@ def flow(run: Run) -> list[Figure]:
     return [
         at_least("end to end per core, stock BatchEvalRunner + Faithfulness = 1", ratios, 10.0),
         at_most("our own code outside runner, decode and insert, share of CPU", shares, 0.25, note=note),
+        shown("end to end per core, if nothing but decode, runner and insert cost anything", floors),
         shown("the consumer's CPU per trace", own_us, unit="us"),
         shown("stock's CPU per trace", stock_us, unit="us"),
     ]
