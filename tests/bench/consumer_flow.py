@@ -248,12 +248,13 @@ def parts(at: Place) -> Parts:
         StoredTrace(trace=trace, signals=compute_signals(trace).as_dict(), ingested_at=now, source="bench", offset=n)
         for n, trace in enumerate(at.traces)
     ]
+    batch = PipelineLimits().batch_records
     with settled_heap():
         began = time.process_time()
-        for start in range(0, count, _BATCH):
-            some = results[start : start + _BATCH]
-            at.store.lookup([one.key for one in stored[start : start + _BATCH]])
-            at.store.traces.insert(stored[start : start + _BATCH])
+        for start in range(0, count, batch):
+            some = results[start : start + batch]
+            at.store.lookup([one.key for one in stored[start : start + batch]])
+            at.store.traces.insert(stored[start : start + batch])
             at.store.calls.insert([row for one in some for row in one.calls])
             at.store.scores.insert([row for one in some for row in one.scores])
         inserting = time.process_time() - began
