@@ -303,9 +303,8 @@ class AlertLoop:
         self._checkpoint("events stored")
         since = min(event.at for event in events)
         silences = [action for action in read_actions(self._store) if action.end is None or action.end > since]
-        told = [
-            event for event in events if not event.evidence.get("held")
-        ]  # those are told once their judge is steady
+        # An alert that is held back is told once its judge is steady, under the same id.
+        told = [event for event in events if not event.evidence.get("held")]
         self._deliveries.enqueue(told, still_open=still_open, silences=silences)
         self._checkpoint("outbox stored")
         self._unpublished = []

@@ -203,3 +203,28 @@ def test_another_setting_begins_anew_only_where_the_question_is_another(policy: 
     assert kinds(closed) == (["judge_steady"] if policy.agreement is not None else [])
     if closed:
         assert closed[0].evidence["closed_because"] == "rule_changed"
+
+
+def test_a_change_of_the_judges_model_stands_beside_an_alert() -> None:
+    engine = Engine([RULE])
+    before = [row(k, model_reported="m-1", fingerprint="fp-1") for k in range(100)]
+    (event,) = engine.fold(before + [row(k, passed=False, model_reported="m-2") for k in range(100, 140)])
+    changed = event.evidence["model_changed"]
+    assert isinstance(changed, dict)
+    assert (changed["before"], changed["now"]) == (
+        {"model": "m-1", "fingerprint": "fp-1"},
+        {"model": "m-2", "fingerprint": ""},
+    )
+    steady = Engine([RULE])
+    (event,) = steady.fold(before + [row(k, passed=False) for k in range(100, 140)])
+    assert "model_changed" not in event.evidence
+
+
+def test_what_waits_for_the_judge_is_sent_neither_again_nor_as_a_reminder() -> None:
+    engine = Engine([RULE.model_copy(update={"remind_after": "1h"})], drift=DriftPolicy(on_judge_drift="hold"))
+    for day in range(-5, 0):
+        engine.fold_round(judged(day))
+    engine.fold_round(judged(-0.5, list(TRUTH)[:30]))
+    (held,) = engine.fold([row(k, passed=k < 100) for k in range(140)])
+    told = engine.tick(held.at + timedelta(hours=5))
+    assert [event.evidence.get("held") for event in told if event.kind == "reminder"] == [True]

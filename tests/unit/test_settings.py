@@ -167,3 +167,27 @@ def test_relative_paths_mean_beside_the_file(tmp_path: Path, monkeypatch: pytest
     assert settings.store == f"chdb:///{tmp_path}/store"
     absolute = load_settings(write(tmp_path, 'queue = "sqlite:////var/q.db"\nstore = "chdb:////var/store"\n'))
     assert (absolute.queue, absolute.store) == ("sqlite:////var/q.db", "chdb:////var/store")
+
+
+def test_anchors_name_judges_that_there_are_and_leave_their_rule_alone(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        f"""{MINIMAL}
+[anchors]
+judges = ["nobody"]
+[[rules]]
+name = "judge-drift"
+judge = "lexical"
+minimum = 0.8
+""",
+    )
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path)
+    told = str(caught.value)
+    assert "anchors.judges: judge 'nobody' is not one of 'lexical'" in told
+    assert "rules: 'judge-drift' is taken by the watch over judges with anchors" in told
+    for line in ('every = "30m"', 'false_alarms = "often"', "agreement = 0.2"):
+        with pytest.raises(SettingsError, match=r"anchors\." + line.split()[0]):
+            load_settings(write(tmp_path, f"{MINIMAL}\n[anchors]\n{line}\n"))
+    found = load_settings(write(tmp_path, f'{MINIMAL}\n[anchors]\nset = "golden"\non_judge_drift = "hold"\n')).anchors
+    assert (found.interval.days, found.policy.on_judge_drift, found.policy.agreement) == (1, "hold", None)

@@ -14,7 +14,7 @@ from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.judge_drift import JudgeDrift
-from tracejudge.alerts.judge_words import judge_changed
+from tracejudge.alerts.judge_words import judge_changed, with_model_change
 from tracejudge.alerts.rule import HEALTH_RULE, Rule, effective_severity
 from tracejudge.alerts.series_keys import Family, family_of, key_of, order_of, recency
 from tracejudge.alerts.snapshots import SeriesSnapshot
@@ -276,7 +276,7 @@ class Engine:
         turn = series.fold(score, alarm_hours=self._budget.alarm_hours(key, rule), latency_ms=latency_ms)
         if turn is Turn.FIRED:
             fired = kinds.firing(series, share=self._budget.share(key), health=health.share)
-            events.append(self._beside(series, fired))
+            events.append(self._beside(series, with_model_change(fired, health)))
         elif turn is Turn.RESOLVED:
             events.append(self._beside(series, kinds.resolved(series, at=score.judged_at)))
             series.close()

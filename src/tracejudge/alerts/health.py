@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from tracejudge.scores import Score
@@ -12,6 +12,9 @@ from tracejudge.windows import Watermark
 UNHEALTHY_ABOVE: Final = 0.20
 HEALTHY_UP_TO: Final = 0.10  # half of the above: a share that wavers around the limit must not flap
 MIN_ROWS: Final = 20
+STANDS_BESIDE: Final = timedelta(days=7)
+"""So long before a fall a change of the judge's model may have to do with it."""
+
 _BIN_S: Final = 300
 _BINS: Final = 12  # one hour
 
@@ -90,13 +93,33 @@ class JudgePlace(NamedTuple):
     judge_id: str
 
 
+class ModelChange(NamedTuple):
+    """The provider answered with another model or fingerprint than for the row before."""
+
+    before: tuple[str, str]
+    now: tuple[str, str]
+    at: datetime
+
+    def to_state(self) -> list[object]:
+        """JSON values."""
+        return [list(self.before), list(self.now), self.at.isoformat()]
+
+    def numbers(self) -> dict[str, object]:
+        """JSON values for evidence."""
+        named = {"before": self.before, "now": self.now}
+        told = {what: {"model": model[:80], "fingerprint": mark[:40]} for what, (model, mark) in named.items()}
+        return {**told, "at": self.at.isoformat(timespec="milliseconds")}
+
+
 class JudgeHealth:
     """The invalid share of a judge in one place, with what its events need."""
 
-    __slots__ = ("events", "heuristic", "last_judged_at", "share")
+    __slots__ = ("change", "events", "heuristic", "last_judged_at", "model", "share")
 
     def __init__(self) -> None:
         self.share = InvalidShare()
+        self.model: tuple[str, str] | None = None  # as reported last: name and fingerprint
+        self.change: ModelChange | None = None  # the latest
         self.events = 0  # so far: numbers them
         self.heuristic = False
         self.last_judged_at: datetime | None = None
@@ -106,6 +129,11 @@ class JudgeHealth:
         self.heuristic = "heuristic" in score.flags
         if self.last_judged_at is None or score.judged_at > self.last_judged_at:
             self.last_judged_at = score.judged_at
+        if score.model_reported or score.fingerprint:
+            model = (score.model_reported, score.fingerprint)
+            if self.model is not None and model != self.model:
+                self.change = ModelChange(self.model, model, score.judged_at)
+            self.model = model
         return self.share.add(invalid=not score.outcome.settled, event_time=score.event_time, judged_at=score.judged_at)
 
     def to_state(self) -> dict[str, Any]:
@@ -115,6 +143,8 @@ class JudgeHealth:
             "events": self.events,
             "heuristic": self.heuristic,
             "last_judged_at": self.last_judged_at.isoformat() if self.last_judged_at is not None else None,
+            "model": None if self.model is None else list(self.model),
+            "change": None if self.change is None else self.change.to_state(),
         }
 
     @classmethod
@@ -124,4 +154,9 @@ class JudgeHealth:
         health.events, health.heuristic = state["events"], state["heuristic"]
         at = state["last_judged_at"]
         health.last_judged_at = datetime.fromisoformat(at) if at is not None else None
+        model, change = state.get("model"), state.get("change")  # older snapshots have none
+        health.model = None if model is None else (model[0], model[1])
+        if change is not None:
+            before, now, at = change
+            health.change = ModelChange((before[0], before[1]), (now[0], now[1]), datetime.fromisoformat(at))
         return health

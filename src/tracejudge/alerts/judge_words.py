@@ -9,6 +9,7 @@ from datetime import datetime
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey
 from tracejudge.alerts.explain import event_id, percent
+from tracejudge.alerts.health import STANDS_BESIDE, JudgeHealth
 from tracejudge.alerts.rule import HEALTH_RULE
 from tracejudge.alerts.standing import Against, Standing, WatchedJudge
 from tracejudge.alerts.state import Series
@@ -93,6 +94,14 @@ def mark(event: AlertEvent, standing: Standing) -> AlertEvent:
     if standing.moved:
         summary += f"; its judge moved: {moved_words(standing)}"
     return replace(event, summary=summary, evidence=evidence)
+
+
+def with_model_change(event: AlertEvent, health: JudgeHealth) -> AlertEvent:
+    """A quality alert with the change of the judge's model in the week before it, where there was one."""
+    change = health.change
+    if change is None or event.at - change.at > STANDS_BESIDE:
+        return event
+    return replace(event, evidence={**event.evidence, "model_changed": change.numbers()})
 
 
 def judge_changed(score: Score, before: str, begun: Sequence[Series]) -> AlertEvent:
