@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.support.verdicts import minute, verdicts
-from tracejudge.alerts import Action, Engine, MinimumRule
+from tests.support.verdicts import minute, row, verdicts
+from tracejudge.alerts import Action, Engine, MinimumRule, ThresholdRule
 from tracejudge.alerts.backtest import backtest
-from tracejudge.alerts.trial import Trial, TrialFile, run_trial
+from tracejudge.alerts.trial import Expected, Stretch, Trial, TrialFile, run_trial
 
 RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
 RATES = [0.95] * 1500 + [0.4] * 200 + [0.95] * 1500
@@ -124,3 +124,25 @@ def test_a_file_without_tests_is_refused() -> None:
 def test_time_is_that_of_the_stream() -> None:
     result = run_trial(trial(stretches=FALL), (RULE,))
     assert result.events[0].at - result.events[1].at == timedelta(hours=result.hours[0] - result.hours[1])
+
+
+def test_alerts_of_a_classic_threshold_are_counted_apart_from_what_is_promised() -> None:
+    rows = [row(k, passed=k < 300) for k in range(500)]
+    classic = ThresholdRule(type="threshold", name="classic", judge="lexical", below=0.9)
+    found = backtest([MinimumRule(name="quality", judge="lexical", minimum=0.8), classic], rows)
+    (place,) = found.places
+    assert (place.alerts, place.unpromised) == (1, 1)
+    assert place.expected_false_alarms == pytest.approx(place.days / 30)
+
+
+def test_a_trial_may_expect_a_fall_to_grow_into_a_page() -> None:
+    rule = MinimumRule(name="quality", judge="lexical", minimum=0.9, severity="page")
+    wanted = [Expected(rule="quality", kind="firing", severity="ticket"), Expected(rule="quality", kind="escalated")]
+    trial = Trial(
+        name="it grows",
+        stretches=(Stretch(hours=24, rate=0.95), Stretch(hours=12, rate=0.7)),
+        expect=(*wanted[:1], Expected(rule="quality", kind="escalated", severity="page")),
+    )
+    assert run_trial(trial, (rule,)).faults == ()
+    other = trial.model_copy(update={"expect": (Expected(rule="quality", kind="firing", severity="page"), wanted[1])})
+    assert run_trial(other, (rule,)).faults == ("firing of quality is a ticket, expected a page",)

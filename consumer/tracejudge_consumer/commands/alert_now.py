@@ -29,7 +29,11 @@ def evidence_now(
     """
     explainer, now = build_evidence(settings, store), store.now()
     near = sorted(
-        (one for one in series if one.state in ("firing", "pending") and one.started_about is not None),
+        (
+            one
+            for one in series
+            if one.state in ("firing", "pending") and one.started_about is not None and one.about_verdicts
+        ),
         key=lambda one: (one.state != "firing", -one.evidence),
     )
     promises = {rule.name: rule.false_alarms for rule in settings.rules}

@@ -134,6 +134,9 @@ def _show(found: Backtest) -> None:
     columns = [("app", "left"), ("environment", "left"), ("days", "right"), ("alerts", "right")]
     columns += [("outside incidents", "right"), ("false ones promised at most", "right")]
     out.print(table("Alerts", columns, rows))
+    for place in found.places:
+        if place.unpromised:
+            out.print(f"{ident(place.app)}: {place.unpromised} more of classic thresholds, which promise nothing")
     for incident in found.incidents:
         mark = incident.incident
         told = "not told" if incident.delay_s is None else f"told after {_span(incident.delay_s)}"

@@ -42,6 +42,7 @@ class PlaceFound:
     alerts: int
     false_alarms: int  # alerts outside of every marked incident
     expected_false_alarms: float  # at most, if the promise holds
+    unpromised: int = 0  # alerts of classic thresholds, which are in none of the figures before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +99,13 @@ def _place(
     rules: Sequence[Rule],
 ) -> PlaceFound:
     environment, app = place
-    fired = [e for e in events if e.kind == "firing" and (e.series.environment, e.series.app) == place]
+    here = [e for e in events if e.kind == "firing" and (e.series.environment, e.series.app) == place]
     parts = {
         name: part
         for budget in BUDGETS
         for name, part in parts_of(rules, environment=environment, app=app, budget=budget).items()
     }
+    fired = [event for event in here if event.series.rule in parts]
     days = (span[1] - span[0]) / timedelta(days=1)
     # The parts of each budget sum to one; rules that promise differently have each their part of their own promise.
     per_day = sum(24.0 * parts[rule.name] / rule.hours_between_false_alarms for rule in rules if rule.name in parts)
@@ -114,6 +116,7 @@ def _place(
         alerts=len(fired),
         false_alarms=sum(not any(_within(mark, event) for mark in marks) for event in fired),
         expected_false_alarms=days * per_day,
+        unpromised=len(here) - len(fired),
     )
 
 

@@ -32,6 +32,7 @@ class SeriesStatus:
     last_judged_at: datetime | None
     alert_event_id: str | None  # of the open alert
     started_about: datetime | None = None  # of the open alert's fall, or of the one that is suspected
+    about_verdicts: bool = True  # False: of how judging went, of latency or volume
     promises: bool = True  # False: a classic threshold, which fires by chance as often as it does
     chance_per_30d: float | None = None  # how often that is, where it is known
 
@@ -58,6 +59,7 @@ def status_of(series: Series, *, alarm_hours: float, health: JudgeHealth | None,
         last_judged_at=series.last_judged_at,
         alert_event_id=series.alert.event_id if series.alert is not None else None,
         started_about=start.at if start is not None else None,
+        about_verdicts=series.rule.measure == "quality" and series.rule.type != "volume",
         promises=series.rule.budget is not None,
         chance_per_30d=expected_false_alarms(series) if isinstance(series, WindowSeries) else None,
     )

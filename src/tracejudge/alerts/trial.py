@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracejudge.alerts.engine import Engine
-from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.event import AlertEvent, Severity
 from tracejudge.alerts.rule import AnyRule
 from tracejudge.scores import InvalidReason, JudgeId, Outcome, Score
 
@@ -36,7 +36,8 @@ class Expected(_Part):
     """An event of a rule that must come, in order; `after_h` and `before_h` are hours since the beginning."""
 
     rule: str
-    kind: Literal["firing", "resolved"]
+    kind: Literal["firing", "escalated", "resolved"]
+    severity: Severity | None = None
     after_h: Annotated[float, Field(ge=0)] = 0.0
     before_h: float | None = None
 
@@ -75,7 +76,9 @@ def run_trial(trial: Trial, rules: tuple[AnyRule, ...]) -> TrialResult:
     rows = sum(stretch.hours * stretch.per_hour for stretch in trial.stretches)
     if rows > _MOST_ROWS:
         raise ValueError(f"tests: {trial.name!r} has {rows:.0f} rows; the limit is {_MOST_ROWS}: take fewer per hour")
-    events = tuple(event for event in Engine(rules).fold(_rows(trial)) if event.kind in ("firing", "resolved"))
+    events = tuple(
+        event for event in Engine(rules).fold(_rows(trial)) if event.kind in ("firing", "escalated", "resolved")
+    )
     hours = tuple((event.at - _START) / timedelta(hours=1) for event in events)
     return TrialResult(name=trial.name, events=events, hours=hours, faults=tuple(_faults(trial, events, hours)))
 
@@ -89,6 +92,8 @@ def _faults(trial: Trial, events: tuple[AlertEvent, ...], hours: tuple[float, ..
         event, hour = events[number], hours[number]
         if (event.kind, event.series.rule) != (wanted.kind, wanted.rule):
             yield f"{what} expected, {event.kind} of {event.series.rule} came at hour {hour:.1f}"
+        elif wanted.severity is not None and event.severity != wanted.severity:
+            yield f"{what} is a {event.severity}, expected a {wanted.severity}"
         elif hour < wanted.after_h or (wanted.before_h is not None and hour >= wanted.before_h):
             until = "" if wanted.before_h is None else f" and before hour {wanted.before_h:g}"
             yield f"{what} came at hour {hour:.1f}, expected after hour {wanted.after_h:g}{until}"
