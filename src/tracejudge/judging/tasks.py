@@ -102,5 +102,5 @@ def content_hash(trace: Trace) -> str:
         texts += (turn.role, turn.content)
     # Lengths before the texts: no two contents give the same bytes. Lone surrogates can stand in JSON texts.
     lengths = ",".join(["-" if text is None else str(len(text)) for text in texts])
-    whole = "".join([f"{len(nodes)};{lengths};", *[text for text in texts if text is not None]])
+    whole = f"{len(nodes)};{lengths};{''.join(filter(None, texts))}"
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
