@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 import random
 from collections.abc import Sequence
@@ -321,3 +322,32 @@ def test_a_retry_after_from_many_closes_the_endpoint_for_all() -> None:
     run_virtually(run(), loop)
     # What was in flight when it was learnt was refused; nobody else knocked before the time.
     assert sum(at < 5.0 for at in begun) <= 40
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_long_tail_is_no_queue(seed: int) -> None:
+    rng = random.Random(seed)
+    concurrency = Concurrency(50)
+
+    def call(begins: float) -> tuple[float, float]:
+        took = rng.lognormvariate(-0.7, 0.8)  # half a second in the median
+        return begins + took, took
+
+    in_flight = [call(0.0) for _ in range(50)]
+    heapq.heapify(in_flight)
+    for _ in range(3_000):
+        ended, took = in_flight[0]
+        concurrency.answered(took, busy=True)
+        assert concurrency.limit == 50
+        heapq.heapreplace(in_flight, call(ended))
+
+
+def test_an_endpoint_that_takes_three_times_as_long_queues() -> None:
+    rng = random.Random(4)
+    concurrency = Concurrency(50)
+    for slower in (1.0, 3.0):
+        for _ in range(200):
+            concurrency.answered(slower * rng.lognormvariate(-0.7, 0.8), busy=True)
+            if concurrency.limit < 50:
+                break
+    assert concurrency.limit == 35
