@@ -7,15 +7,18 @@ Events keep their ids, so that a kill at any point only makes the same page agai
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
-from tracejudge.alerts import AlertEvent
+from tracejudge.alerts import AlertEvent, Rule
 from tracejudge.clock import Clock
 from tracejudge.evidence import Evidence, evidence_page, gather, tells_of_a_fall, with_evidence
+from tracejudge.evidence.gather import healthy
 from tracejudge.evidence.page import Quotes
+from tracejudge.evidence.resampled import MOST_PLAYED, resample
 from tracejudge.scores import LIVE_RUN, TraceKey
 from tracejudge.store import Store
 from tracejudge_consumer.alert_actions import read_actions
@@ -26,6 +29,11 @@ logger = logging.getLogger(__name__)
 MOST_AT_ONCE: Final = 5
 """Alerts explained in a round, those of series that are still open first: each costs some tenths of a second. The
 others are told without, and `tracejudge alerts show` makes up for it."""
+
+MOST_PLAYED_AT_ONCE: Final = 100_000
+"""Rows of healthy history played over again for one alert of a round, where its rule has no record yet: two seconds."""
+
+MOST_DAYS: Final = 365
 
 _STALE_AFTER: Final = timedelta(hours=24)  # as deliveries have it: nobody is told of older ones unless they are open
 _SWEEP_EVERY_S: Final = 300.0
@@ -40,6 +48,7 @@ class AlertEvidence:
         clock: Clock,
         *,
         criteria: Mapping[str, str],
+        rules: Sequence[Rule] = (),
         pages: EvidencePages | None = None,
         texts: bool = False,
         release: str = "",
@@ -47,6 +56,7 @@ class AlertEvidence:
         self._store = store
         self._clock = clock
         self._criteria = dict(criteria)
+        self._rules = {rule.name: rule for rule in rules}
         self._pages = pages
         self._texts = texts
         self._release = release
@@ -65,11 +75,37 @@ class AlertEvidence:
         if len(wanted) > MOST_AT_ONCE:
             logger.warning("evidence: %d of %d alerts of this round are told without it", len(wanted) - MOST_AT_ONCE,
                            len(wanted))  # fmt: skip
-        return [self._explained(event, now) if event.event_id in chosen else event for event in events]
+        played: list[str] = []  # one rule a round
+        return [self._explained(event, played) if event.event_id in chosen else event for event in events]
 
     def evidence(self, event: AlertEvent) -> Evidence:
         """The evidence of one alert. Raises ValueError for another event, and what the store raises."""
         return gather(self._store, event, criteria=self._criteria, actions=read_actions(self._store))
+
+    def measured(
+        self,
+        evidence: Evidence,
+        rule: Rule,
+        *,
+        days: int,
+        most: int = MOST_PLAYED,
+        at_least: float = 1.0,
+        told: Callable[[int], None] = lambda _: None,
+    ) -> Evidence:
+        """The evidence with the rule played over its own healthy history for `days`, or as many as `most` rows make;
+        without that where these are fewer than `at_least`."""
+        hours = evidence.event.evidence.get("alarm_hours")
+        played = resample(
+            rule,
+            evidence.event.series,
+            healthy(self._store, evidence, read_actions(self._store), limit=most // 2),
+            alarm_hours=float(hours) if isinstance(hours, float | int) else rule.hours_between_false_alarms,
+            days=days,
+            most=most,
+            at_least=at_least,
+            told=told,
+        )
+        return replace(evidence, resampled=played)
 
     def html(self, evidence: Evidence, *, texts: bool | None = None) -> str:
         """The page about it; `texts` None: as the settings say."""
@@ -90,9 +126,16 @@ class AlertEvidence:
         if gone:
             logger.info("evidence pages: %d removed", gone)
 
-    def _explained(self, event: AlertEvent, now: datetime) -> AlertEvent:
+    def _explained(self, event: AlertEvent, played: list[str]) -> AlertEvent:
         try:
             found = self.evidence(event)
+            rule = self._rules.get(event.series.rule)
+            if rule is not None and not played and found.record.per_promise is None:
+                # Less than the promised time would say nothing.
+                found = self.measured(
+                    found, rule, days=MOST_DAYS, most=MOST_PLAYED_AT_ONCE, at_least=found.record.promise_days
+                )
+                played.append(rule.name)
         except Exception:  # evidence is a comfort: an alert must go out whatever stands in the way of it
             logger.exception("event %s: told without evidence", event.event_id)
             return event

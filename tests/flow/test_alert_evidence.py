@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from tests.support.browser import Browser, find_browser
 from tests.support.fallen import Traffic, fill
 from tests.support.workplace import Workplace
-from tracejudge.alerts import AlertEvent, MinimumRule
+from tracejudge.alerts import AlertEvent, MinimumRule, Rule
 from tracejudge.alerts.told import evidence_lines, evidence_link
 from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingNotifier
@@ -47,9 +49,11 @@ class World:
         fill(self.store, start=self.start, periods=[(400, HEALTHY), (100, traffic)], **fields)
         return self.start + timedelta(minutes=400)
 
-    def evidence(self, *, texts: bool = False, url: str | None = None) -> AlertEvidence:
+    def evidence(self, *, texts: bool = False, url: str | None = None, rules: Sequence[Rule] = ()) -> AlertEvidence:
         pages = EvidencePages(self.folder, url=url, keep=timedelta(days=30))
-        return AlertEvidence(self.store, self.clock, criteria=CRITERIA, pages=pages, texts=texts, release="0")
+        return AlertEvidence(
+            self.store, self.clock, criteria=CRITERIA, rules=rules, pages=pages, texts=texts, release="0"
+        )
 
     def loop(self, evidence: AlertEvidence | None = None, **fields: Any) -> AlertLoop:
         options: dict[str, Any] = {
@@ -247,6 +251,21 @@ def test_show_gives_the_same_on_a_terminal_as_json_and_as_a_page(
     assert "What is the limit" in (tmp_path / "alert.html").read_text(encoding="utf-8")
     assert "category billing fell from" in at("alerts")
     assert "no alert event 'nothing'" in at("alerts", "show", "nothing", expect=EXIT_FAILED)
+
+
+def test_a_rule_without_a_record_is_played_over_its_own_healthy_days(world: World) -> None:
+    start = world.store.now().replace(microsecond=0) - timedelta(hours=60)
+    broken = Traffic(rates=dict.fromkeys(HEALTHY.rates, 0.1))
+    fill(world.store, start=start, periods=[(330, HEALTHY), (25, broken)], every_s=600.0)
+    event = world.alert(world.evidence(rules=[RULE]))
+    played = part(event, "false_alarms_resampled")
+    assert 2.0 < played["history_days"] < 2.5
+    assert (played["days"], played["promise_days"]) == (365, 30.0)
+    assert played["low"] <= played["per_promise"] <= played["high"] <= 1.5
+    assert evidence_lines(event)[-1] == played["says"]
+    assert "played again over its own healthy" in (world.folder / f"{event.event_id}.html").read_text(encoding="utf-8")
+    volume = replace(event, evidence={**event.evidence, "type": "volume"})
+    assert world.evidence().explained([volume], still_open=frozenset({event.event_id})) == [volume], "no pass rate fell"
 
 
 def test_what_explain_says_of_an_open_alert_is_of_now_and_forget_takes_its_page_away(

@@ -256,6 +256,13 @@ def test_the_track_record_counts_what_people_said() -> None:
     assert "measured 0.49 (0.012 to 3.6) in 30 days, over 61 days watched" in record_says(record, app="shop")
 
 
+def test_a_rule_that_promises_nothing_is_measured_in_thirty_days() -> None:
+    now = event(8, day=60)
+    record = track_record(now, [event(1, day=5), now], [], watched_from=START, promise_days=None)
+    assert (record.promised, record.promise_days, record.per_promise) == (False, 30.0, 0.0)
+    assert record_says(record, app="shop").startswith("this rule promises nothing about false alarms; measured 0 (0 to")
+
+
 def test_too_short_a_history_measures_nothing() -> None:
     now = event(8, day=4)
     record = track_record(now, [event(1, day=1), now], [], watched_from=START, promise_days=30)

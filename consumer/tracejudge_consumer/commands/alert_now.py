@@ -28,20 +28,24 @@ def evidence_now(
     It is of all that is judged by now, where an alert tells what was known when it fired.
     """
     explainer, now = build_evidence(settings, store), store.now()
+    promises = {rule.name: rule.false_alarms if rule.budget is not None else None for rule in settings.rules}
     near = sorted(
         (
             one
             for one in series
-            if one.state in ("firing", "pending") and one.started_about is not None and one.about_verdicts
+            if one.key.rule in promises
+            and one.about_verdicts
+            and one.state in ("firing", "pending")
+            and one.started_about is not None
         ),
         key=lambda one: (one.state != "firing", -one.evidence),
     )
-    promises = {rule.name: rule.false_alarms for rule in settings.rules}
     found = []
     for one in near[:MOST_SERIES]:
-        evidence: dict[str, Any] = {"started_about": one.started_about.isoformat() if one.started_about else None}
-        if one.key.rule in promises:
-            evidence["false_alarms"] = promises[one.key.rule]
+        evidence: dict[str, Any] = {
+            "started_about": one.started_about.isoformat() if one.started_about else None,
+            "false_alarms": promises[one.key.rule],
+        }
         if one.alert_event_id is not None:
             evidence["fired_event_id"] = one.alert_event_id
         event = AlertEvent(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tracejudge.alerts import AlertEvent
 from tracejudge.errors import NotFound
 from tracejudge.evidence import Evidence, SlicedBy, tells_of_a_fall, with_evidence
-from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, slices_say
+from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, resampled_says, slices_say
 from tracejudge.reports.paired import Estimate
+from tracejudge_consumer.alert_evidence import AlertEvidence
 from tracejudge_consumer.fitting import FittedTable
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
-from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.options import Span, config_option, json_option
+from tracejudge_consumer.rendering import console, ident, instant, percent, progress_bar, table, to_json
+from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import build_evidence, connect_store
 
 _MOST_ATTRIBUTES = 3
@@ -29,6 +32,7 @@ _MOST_VALUES = 8
 Examples:
   tracejudge alerts show 9f2c41d08e6b4b0f8f6c2a5d3e1b7a90
   tracejudge alerts show 9f2c41d08e6b4b0f8f6c2a5d3e1b7a90 --html alert.html --texts
+  tracejudge alerts show 9f2c41d08e6b4b0f8f6c2a5d3e1b7a90 --measure 300d
 
 The evidence is computed anew from the scores that are stored, as of the alert: traces judged later play no part. Of an
 event that is no alert, what was stored with it is shown.""",
@@ -37,8 +41,15 @@ event that is no alert, what was stored with it is shown.""",
 @config_option
 @json_option
 @click.option("--html", "target", type=click.Path(dir_okay=False), default=None, help="Write the page here.")
+@click.option(
+    "--measure",
+    "days",
+    type=Span(),
+    default=None,
+    help="Play the rule over its own healthy history for so long (300d), and count its false alarms.",
+)
 @click.option("--texts", is_flag=True, help="Quote question, answer and passages of the worst traces in it.")
-def show(event_id: str, config: str, as_json: bool, target: str | None, texts: bool) -> None:
+def show(event_id: str, config: str, as_json: bool, target: str | None, days: timedelta | None, texts: bool) -> None:
     """Where it fell, retrieval or generation, the worst traces, and how far to trust the rule."""
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
@@ -55,6 +66,8 @@ def show(event_id: str, config: str, as_json: bool, target: str | None, texts: b
             return
         explainer = build_evidence(settings, store)
         evidence = explainer.evidence(event)
+        if days is not None:
+            evidence = _measured(settings, explainer, evidence, max(1, round(days / timedelta(days=1))))
         if target is not None:
             Path(target).write_text(explainer.html(evidence, texts=texts or None), encoding="utf-8")
     if as_json:
@@ -65,6 +78,19 @@ def show(event_id: str, config: str, as_json: bool, target: str | None, texts: b
     show_evidence(out, evidence)
     if target is not None:
         out.print(f"page: {target}")
+
+
+def _measured(settings: Settings, explainer: AlertEvidence, evidence: Evidence, days: int) -> Evidence:
+    name = evidence.event.series.rule
+    rule = next((one for one in settings.rules if one.name == name), None)
+    if rule is None:
+        raise NotFound(f"rule {name!r} is no longer in the settings, so it cannot be played again; leave --measure out")
+    with progress_bar(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task("playing healthy days again", total=days)
+        found = explainer.measured(evidence, rule, days=days, told=lambda day: bar.update(task, completed=day))
+    if found.resampled is None:
+        click.echo("less than a day of healthy history: nothing to play again", err=True)
+    return found
 
 
 def _tell(event: AlertEvent, *, as_json: bool) -> None:
@@ -99,6 +125,8 @@ def show_evidence(out: Console, evidence: Evidence) -> None:
         before, since = percent(evidence.passages.before), percent(evidence.passages.since)
         _line(out, "", f"traffic without passages to judge by: {before} before, {since} since")
     _line(out, "trust", record_says(evidence.record, app=event.series.app))
+    if evidence.resampled is not None:
+        _line(out, "", resampled_says(evidence.resampled))
     _line(out, "looked at", looked_at_says(evidence))
     if (page := event.evidence.get("page")) is not None:
         _line(out, "page", str(page))

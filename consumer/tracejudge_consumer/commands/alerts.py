@@ -122,11 +122,8 @@ def show_event(out: Console, event: AlertEvent) -> None:
 
 # Said by the lines above, or of interest to a program only; --json has them all.
 _TOLD_ALREADY: Final = frozenset(
-    {
-        *("rule", "type", "evidence_share", "false_alarms", "budget_share", "hypothetical_rate"),
-        *("compared", "slices", "retrieval_or_generation", "worst", "false_alarms_measured", "page"),
-    }
-)
+    {"rule", "type", "evidence_share", "false_alarms", "budget_share", "hypothetical_rate", "compared", "slices"}
+) | {"retrieval_or_generation", "worst", "false_alarms_measured", "false_alarms_resampled", "page"}
 _RATE: Final = frozenset({"rate", "low", "high", "judged", "n_eff"})
 
 

@@ -83,6 +83,7 @@ def build_evidence(settings: Settings, store: Store) -> AlertEvidence:
         store,
         SystemClock(),
         criteria={spec.name: spec.criterion for spec in settings.judges},
+        rules=settings.rules,
         pages=pages,
         texts=section.evidence_texts,
         release=version("tracejudge"),

@@ -15,8 +15,8 @@ def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
     worst = evidence.get("worst_trace_ids")
     if isinstance(worst, list | tuple) and worst:
         lines.append("look at: " + ", ".join(str(one) for one in worst[:5]))
-    if said := _says(evidence.get("false_alarms_measured")):
-        lines.append(said)
+    measured = ("false_alarms_measured", "false_alarms_resampled")
+    lines += [said for part in measured if (said := _says(evidence.get(part)))]
     return tuple(lines)
 
 

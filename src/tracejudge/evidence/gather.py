@@ -16,6 +16,7 @@ from typing import Final
 from tracejudge.alerts import Action, AlertEvent
 from tracejudge.alerts.rule import parse_false_alarms
 from tracejudge.evidence.reading import Reading, read
+from tracejudge.evidence.resampled import Resampled
 from tracejudge.evidence.slicing import bucket_of, cut
 from tracejudge.evidence.standing_out import Finding, SlicedBy, mix_of, split, standing_out, without_copies
 from tracejudge.evidence.track_record import TrackRecord, track_record
@@ -24,11 +25,8 @@ from tracejudge.reports.paired import Estimate
 from tracejudge.reports.svg import Point
 from tracejudge.reports.unpaired import difference
 from tracejudge.scores import Bucket, JudgeId
-from tracejudge.store import JudgedQuery, JudgedRow, RateQuery, ScoreFilter, Store
+from tracejudge.store import JudgedQuery, JudgedRow, RateQuery, ScoreFilter, Store, Verdict
 from tracejudge.windows import PassRate, enough, pass_rate
-
-_OPENS: Final = frozenset({"firing", "escalated"})
-"""Kinds of events that have evidence."""
 
 MOST_ROWS: Final = 10_000
 """Rows read of each period. At a rate of 95 % so many leave half a point of interval."""
@@ -72,13 +70,16 @@ class Evidence:
     passages: Passages | None
     worst: tuple[WorstTrace, ...]
     record: TrackRecord
+    resampled: Resampled | None = None  # only where it was asked for
     points: tuple[Point, ...]
 
 
 def tells_of_a_fall(event: AlertEvent) -> bool:
-    """Whether the event is of an alert on verdicts that fell: lag, cost and volume have no slices to explain."""
-    about = event.evidence
-    return event.kind in _OPENS and about.get("measure") is None and about.get("type") != "volume"
+    """Whether the event has evidence: it says that a pass rate fell, and since when. Latency, volume and the like have
+    none."""
+    told = event.evidence
+    quality = told.get("measure", "quality") == "quality" and told.get("type") != "volume"
+    return event.kind in ("firing", "escalated") and quality and isinstance(told.get("started_about"), str)
 
 
 def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], actions: Sequence[Action] = ()) -> Evidence:
@@ -87,12 +88,11 @@ def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], acti
     Raises ValueError for an event that names no start, and StoreError or ServiceUnavailable when the store does not
     answer.
     """
-    began = event.evidence.get("started_about")
-    if not tells_of_a_fall(event) or not isinstance(began, str):
+    if not tells_of_a_fall(event):
         raise ValueError(
-            f"event {event.event_id} of kind {event.kind!r} tells of no fall; only firing alerts on verdicts do"
+            f"event {event.event_id} of kind {event.kind!r} tells of no fall of a pass rate; only alerts on quality do"
         )
-    started = datetime.fromisoformat(began)
+    started = datetime.fromisoformat(str(event.evidence["started_about"]))
     events = store.alert_events.all(limit=10_000)
     query = JudgedQuery(
         start=started,
@@ -137,6 +137,27 @@ def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], acti
     )
 
 
+def healthy(store: Store, evidence: Evidence, actions: Sequence[Action], *, limit: int) -> list[Verdict]:
+    """The last `limit` verdicts of the series before the fall, not before the comparison begins, without marked
+    incidents."""
+    series = evidence.event.series
+    query = JudgedQuery(
+        start=evidence.before_from,
+        end=evidence.started,
+        judged_until=evidence.until,
+        environment=series.environment,
+        app=series.app,
+        judge_id=JudgeId(series.judge_id),
+        group=dict(series.group),
+    )
+    marks = [one for one in actions if one.verb == "mark" and one.matches(series)]
+    return [
+        one
+        for one in store.judged.verdicts(query, limit=limit)
+        if not any(mark.start <= one.event_time < (mark.end or evidence.started) for mark in marks)
+    ]
+
+
 def _before_from(store: Store, event: AlertEvent, events: Sequence[AlertEvent], query: JudgedQuery) -> datetime:
     """The end of the last incident of the series, 14 days ago, or where there are traces enough, whatever is latest."""
     first = query.start - LONGEST_BEFORE
@@ -177,13 +198,13 @@ def _record(store: Store, event: AlertEvent, events: Sequence[AlertEvent], actio
         ScoreFilter(environment=series.environment, app=series.app, judge=series.judge_name, end=event.at)
     )
     promised = event.evidence.get("false_alarms")
-    promise = parse_false_alarms(promised if isinstance(promised, str) else "1 per 30d")
+    promise = parse_false_alarms(promised) if isinstance(promised, str) else None
     return track_record(
         event,
         events,
         actions,
         watched_from=span[0] if span is not None else event.at,
-        promise_days=promise / timedelta(days=1),
+        promise_days=None if promise is None else promise / timedelta(days=1),
     )
 
 

@@ -14,7 +14,7 @@ from tracejudge.alerts.explain import percent
 from tracejudge.evidence.gather import MOST_ROWS, Evidence
 from tracejudge.evidence.measures import Measure
 from tracejudge.evidence.standing_out import SlicedBy
-from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, slices_say
+from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, resampled_says, slices_say
 from tracejudge.reports.changes import PartOfChange, ShareBeside, parts_of_change, shares_beside
 from tracejudge.reports.page import Section, Tile, heading, page, paragraph, quoted, table
 from tracejudge.reports.paired import Estimate
@@ -200,6 +200,7 @@ def _trust(evidence: Evidence) -> Section:
     ]
     parts = [
         paragraph(record_says(evidence.record, app=evidence.event.series.app) + "."),
+        *([] if evidence.resampled is None else [paragraph(resampled_says(evidence.resampled) + ".")]),
         paragraph(looked_at_says(evidence) + f". At most {MOST_ROWS:,} of each period are read."),
         table([("", False), ("", True)], [row for row in rows if row[1]]),
     ]

@@ -18,6 +18,7 @@ from tracejudge.alerts.actions import Action
 from tracejudge.alerts.backtest import OPEN_INCIDENT
 from tracejudge.alerts.event import AlertEvent
 
+_A_MONTH: Final = 30.0
 ENOUGH_PROMISES: Final = 1.0
 """Of promised times between two false alarms: with less of them watched, a count says next to nothing."""
 
@@ -26,11 +27,13 @@ ENOUGH_PROMISES: Final = 1.0
 class TrackRecord:
     """Alerts of an application's quality rules over `days` watched, the one told about left out.
 
+    `promised` is False for a rule that promises nothing (a classic threshold): then the time is 30 days.
     `per_promise` is the measured number of false alarms in the time the promise speaks of (`promise_days`), `low` and
     `high` its 95 % interval; `high` counts alerts that nobody judged as false. None when the time watched is shorter
     than the promised one.
     """
 
+    promised: bool
     promise_days: float
     days: float
     alerts: int
@@ -54,9 +57,10 @@ def track_record(
     actions: Sequence[Action],
     *,
     watched_from: datetime,
-    promise_days: float,
+    promise_days: float | None,
 ) -> TrackRecord:
-    """What became of earlier alerts, up to `event`."""
+    """What became of earlier alerts, up to `event`; `promise_days` None: nothing is promised."""
+    promised, promise_days = promise_days is not None, promise_days or _A_MONTH
     place = (event.series.environment, event.series.app)
     told_now = {event.event_id, event.evidence.get("fired_event_id")}
     fired = [
@@ -88,6 +92,7 @@ def track_record(
         measured = scale * len(dismissed)
         low, high = scale * poisson_low(len(dismissed)), scale * poisson_high(len(dismissed) + unjudged)
     return TrackRecord(
+        promised=promised,
         promise_days=promise_days,
         days=days,
         alerts=len(fired),

@@ -9,8 +9,9 @@ from tracejudge.alerts import AlertEvent
 from tracejudge.alerts.explain import rate_numbers
 from tracejudge.evidence.gather import Evidence
 from tracejudge.evidence.measures import Measure
+from tracejudge.evidence.resampled import Resampled
 from tracejudge.evidence.standing_out import Finding, SlicedBy
-from tracejudge.evidence.words import finding_says, looked_at_says, plain, record_says, slices_say
+from tracejudge.evidence.words import finding_says, looked_at_says, plain, record_says, resampled_says, slices_say
 from tracejudge.reports.paired import Estimate
 
 _MOST_FINDINGS: Final = 5
@@ -79,7 +80,12 @@ def to_json(evidence: Evidence) -> dict[str, Any]:
             **asdict(record),
             "unjudged": record.unjudged,
         },
+        **_played(evidence.resampled),
     }
+
+
+def _played(played: Resampled | None) -> dict[str, Any]:
+    return {} if played is None else {"false_alarms_resampled": {"says": resampled_says(played), **asdict(played)}}
 
 
 def _finding(one: Finding) -> dict[str, Any]:

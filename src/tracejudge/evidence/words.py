@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracejudge.evidence.gather import MIN_EFFECTIVE, MOST_ROWS, Evidence
+from tracejudge.evidence.resampled import Resampled
 from tracejudge.evidence.standing_out import Finding
 from tracejudge.evidence.track_record import TrackRecord
 from tracejudge.windows import PassRate
@@ -46,7 +47,11 @@ def finding_says(finding: Finding) -> str:
 
 def record_says(record: TrackRecord, *, app: str) -> str:
     """What was promised about false alarms, and what has been measured."""
-    promised = f"promised: at most 1 false alarm in {record.promise_days:g} days for all quality rules of {plain(app)}"
+    promised = "this rule promises nothing about false alarms"
+    if record.promised:
+        promised = (
+            f"promised: at most 1 false alarm in {record.promise_days:g} days for all quality rules of {plain(app)}"
+        )
     seen = (
         f"{record.alerts} earlier alerts, {record.dismissed} dismissed as false, {record.real} known to be real, "
         f"{record.unjudged} nobody judged"
@@ -56,6 +61,16 @@ def record_says(record: TrackRecord, *, app: str) -> str:
     return (
         f"{promised}; measured {record.per_promise:.2g} ({record.low:.2g} to {record.high:.2g}) in "
         f"{record.promise_days:g} days, over {record.days:.0f} days watched: {seen}"
+    )
+
+
+def resampled_says(played: Resampled) -> str:
+    """What playing the healthy history again came to."""
+    share = f" (its share: at most 1 in {played.promise_days:.3g} days)" if played.promised else ""
+    return (
+        f"played again over its own healthy {played.history_days:.1f} days for {played.days:g} days, this series alone"
+        f"{share}: {played.alarms} alarms, {played.per_promise:.2g} "
+        f"({played.low:.2g} to {played.high:.2g}) in {played.promise_days:.3g} days"
     )
 
 

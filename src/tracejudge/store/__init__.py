@@ -9,7 +9,7 @@ from tracejudge.store.connect import open_store
 from tracejudge.store.finding import Wanted, words_of
 from tracejudge.store.forgetting import Forgotten, forgotten_row
 from tracejudge.store.growth import Growth, TableFacts
-from tracejudge.store.judged import JudgedQuery, JudgedRow
+from tracejudge.store.judged import JudgedQuery, JudgedRow, Verdict
 from tracejudge.store.queries import (
     GROUP_FIELDS,
     TRACE_FIELDS,
@@ -107,6 +107,7 @@ __all__ = [
     "TracePlace",
     "TrafficRow",
     "UserAction",
+    "Verdict",
     "Wanted",
     "forgotten_row",
     "is_trace_field",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tracejudge.scores import LIVE_RUN, Bucket, JudgeId
 from tracejudge.store.connection import Connection
@@ -55,6 +55,15 @@ class JudgedRow:
         return (int(self.event_time.timestamp()) // 3600, self.content_hash or f"trace {self.trace_id}")
 
 
+class Verdict(NamedTuple):
+    """A settled verdict, and nothing of its trace."""
+
+    event_time: datetime
+    passed: bool
+    inclusion_probability: float
+    content_hash: str
+
+
 class Judged:
     """Reads `scores` beside `traces`."""
 
@@ -80,6 +89,19 @@ class Judged:
         )
         verdicts = self._verdicts(chosen, where, others) if others else {}
         return [_row(row, verdicts.get((row[0], row[1]), {})) for row in rows]
+
+    def verdicts(self, query: JudgedQuery, *, limit: int) -> list[Verdict]:
+        """The last `limit` rows in order of (event time, trace id)."""
+        where = _where(query)
+        rows = self._connection.query(
+            "SELECT event_time, outcome = 'passed', inclusion_probability, content_hash FROM scores FINAL "
+            f"{where} ORDER BY event_time DESC, trace_id DESC LIMIT {int(limit)}",
+            where.parameters,
+        )
+        return [
+            Verdict(from_milliseconds(at), bool(passed), float(chance), content)
+            for at, passed, chance, content in reversed(rows)
+        ]
 
     def count(self, query: JudgedQuery) -> int:
         """How many rows there are to choose from."""
