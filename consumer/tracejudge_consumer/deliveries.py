@@ -106,8 +106,10 @@ class Deliveries:
         # Those that failed last come last: each of their attempts may cost seconds.
         for name in sorted(self._notifiers, key=lambda name: self._states[name].failures > 0):
             taken += self._turn(name, still_leading)
-        self._tell_of_channels()
-        self._drop_strangers()
+        # What was refused may have taken longer than the lease: whoever leads now tells of it.
+        if still_leading():
+            self._tell_of_channels()
+            self._drop_strangers()
         return taken
 
     # ------------------------------------------------------------------ one channel's turn
@@ -116,6 +118,8 @@ class Deliveries:
         # Asked of each channel by itself: what a dead one piles up would else fill the answer and starve the others.
         items = {item.event_id: item for item in self._store.outbox.pending_of(name, limit=_AT_ONCE)}
         now = self._clock.now()
+        if not items and still_leading():
+            self._nothing_waits(name)
         if not items or any(item.attempts and now - item.updated_at < _wait(item.attempts) for item in items.values()):
             return 0
         events = {event.event_id: event for event in self._store.alert_events.get(list(items))}
@@ -130,7 +134,17 @@ class Deliveries:
             if not self._attempt(name, message, [items[event.event_id] for event in message.events], now=now):
                 break
             taken += len(message.events)
+        else:
+            if len(items) < _AT_ONCE:
+                self._nothing_waits(name)
         return taken
+
+    def _nothing_waits(self, name: str) -> None:
+        """All was sent: what comes next is grouped as ever, and not said to have waited."""
+        state = self._states[name]
+        if state.held:
+            state.held = False
+            self._save([state.to_snapshot()])
 
     def _messages(
         self, name: str, items: Mapping[str, OutboxItem], events: Mapping[str, AlertEvent]

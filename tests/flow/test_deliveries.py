@@ -128,6 +128,62 @@ def test_a_limit_that_is_used_up_stays_so_across_a_restart_and_fills_with_time(w
     assert chat.held == [False, False, True]
 
 
+def test_once_all_that_waited_was_sent_messages_are_as_ever(world: World) -> None:
+    chat = RecordingGroupNotifier("chat")
+    deliveries = world.deliveries(chat, policies={"chat": limited("2 per 1h")})
+    world.publish(deliveries, [event for k in range(4) for event in world.events(f"e{k}", app=f"app{k}")])
+    deliveries.deliver(still_leading=always)
+    world.clock.advance(3600)
+    deliveries.deliver(still_leading=always)
+    assert chat.messages[2:] == [("e2", "e3")]
+    world.clock.advance(7200)
+    again = world.deliveries(chat, policies={"chat": limited("2 per 1h")})
+    world.publish(again, [event for k in (4, 5) for event in world.events(f"e{k}", f"f{k}", app=f"app{k}")])
+    again.deliver(still_leading=always)
+    assert chat.messages[3:] == [("e4", "f4"), ("e5", "f5")], "one of each app"
+    assert chat.held == [False, False, True, False, False]
+
+
+def test_a_leader_that_lost_its_lease_by_a_slow_channel_tells_nothing_of_it() -> None:
+    world = World(MemoryOutbox(), at=START)
+    slow, chat = RecordingNotifier("slow"), RecordingNotifier("chat")
+    slow.failing = True
+    leads = [True]
+
+    def save(taken: Sequence[SeriesSnapshot]) -> None:
+        if not leads[0]:
+            raise RuntimeError("no lease; only the leader saves")
+        world.keep(taken)
+
+    deliveries = Deliveries(
+        store=world.store,
+        notifiers=[slow, chat],
+        clock=world.clock,
+        policies={"slow": ChannelPolicy(down_after=timedelta(0))},
+        save=save,
+    )
+    world.publish(deliveries, world.events("a"))
+    asked = 0
+
+    def still_leading() -> bool:  # the third attempt takes longer than the lease
+        nonlocal asked
+        asked += 1
+        leads[0] = slow.attempts < 3
+        return leads[0]
+
+    for _ in range(4):
+        deliveries.deliver(still_leading=still_leading)
+        world.clock.advance(60)
+        if not leads[0]:
+            break
+    assert slow.attempts == 3
+    assert asked > 0
+    assert [event.kind for event in world.store.alert_events.all()] == ["firing"]
+    after = world.deliveries(slow, chat)
+    after.deliver(still_leading=always)
+    assert "channel_down" in [event.kind for event in chat.events]
+
+
 def test_a_message_that_was_refused_is_sent_again_as_it_was(world: World) -> None:
     chat = RecordingGroupNotifier("chat")
     chat.failing = True

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.verdicts import row
+from tests.support.verdicts import row, verdicts
 from tracejudge.alerts import JUDGE_DRIFT_RULE, AlertEvent, DriftPolicy, Engine, MinimumRule
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.judge_drift import JudgeDrift
+from tracejudge.alerts.judge_drift import LONGEST_HOLD, JudgeDrift
 from tracejudge.anchors import AnchorRound, Verdict
 from tracejudge.scores import JudgeId
 
@@ -193,6 +193,73 @@ def test_a_held_alert_that_ends_by_itself_was_never_told_of() -> None:
     (ended,) = engine.fold([row(k, passed=True) for k in range(140, 500)])
     assert (ended.kind, ended.evidence["held"]) == ("resolved", True)
     assert kinds([event for day in range(1, 6) for event in engine.fold_round(judged(day))]) == ["judge_steady"]
+
+
+HOLD = DriftPolicy(on_judge_drift="hold")
+
+
+def grown(engine: Engine) -> list[AlertEvent]:
+    """An alert of a small fall, which grows into a page."""
+    rates = [0.97] * 500 + [0.93] * 1200 + [0.7] * 300
+    return engine.fold(verdicts(rates, seed=5))
+
+
+def test_a_held_alert_that_grew_into_a_page_meanwhile_is_told_as_one() -> None:
+    rule = MinimumRule(name="quality", judge="lexical", minimum=0.95, severity="page", heuristic_may_page=True)
+    engine = Engine([rule], drift=HOLD)
+    for day in range(-5, 0):
+        engine.fold_round(judged(day))
+    engine.fold_round(judged(-0.5, list(TRUTH)[:30]))
+    held = grown(engine)
+    assert [(event.kind, event.severity, event.evidence["held"]) for event in held] == [
+        ("firing", "ticket", True),
+        ("escalated", "page", True),
+    ]
+    taken = engine.snapshot()
+    engine = Engine([rule], drift=HOLD)
+    engine.restore(taken)
+    told = [event for day in range(2, 8) for event in engine.fold_round(judged(day))]
+    assert [event.event_id for event in told[1:]] == [event.event_id for event in held]
+    assert not any("held" in event.evidence for event in told)
+
+
+def test_no_alert_waits_for_ever_for_a_judge_that_never_gets_steady() -> None:
+    engine = moved_engine(HOLD)
+    (held,) = engine.fold([row(k, passed=k < 100) for k in range(140)])
+    assert engine.tick(held.at + LONGEST_HOLD - timedelta(minutes=1))[:-1] == []  # silence of the judge, at most
+    (told,) = [event for event in engine.tick(held.at + LONGEST_HOLD + timedelta(hours=5)) if event.kind == "firing"]
+    assert told.event_id == held.event_id
+    assert "held" not in told.evidence
+    assert told.summary.endswith("; held back for 72 hours, as its judge had moved")
+    assert told.evidence["held_until"] == (held.at + LONGEST_HOLD).isoformat()
+    assert engine.tick(held.at + timedelta(days=9)) == []
+
+
+def test_what_was_held_is_told_when_the_settings_hold_nothing_any_more() -> None:
+    engine = moved_engine(HOLD)
+    (held,) = engine.fold([row(k, passed=k < 100) for k in range(140)])
+    again = Engine([RULE])
+    assert again.restore(engine.snapshot()) == []
+    (told,) = again.tick(held.at)
+    assert (told.event_id, "held" in told.evidence) == (held.event_id, False)
+
+
+def test_a_set_that_was_replaced_says_nothing_of_its_judge_any_more() -> None:
+    drift = JudgeDrift()
+    for day in range(5):
+        drift.fold(judged(day))
+    drift.fold(judged(5, list(TRUTH)[:30]))
+    standing = drift.standing(JUDGE)
+    assert standing is not None
+    assert standing.moved
+    (status,) = drift.status(now=None)
+    assert status.alarm_hours == 30 * 24
+    for day in range(6, 40):
+        drift.fold(judged(day, set_id="golden@2"))
+    standing = drift.standing(JUDGE)
+    assert standing is not None
+    assert (standing.moved, standing.set_id) == (False, "golden@2")
+    assert {one.alarm_hours for one in drift.status(now=None)} == {30 * 24}, "nor does it take a part of the promise"
 
 
 @pytest.mark.parametrize("policy", [DriftPolicy(agreement=0.9), DriftPolicy(false_alarms="1 per 90d")])

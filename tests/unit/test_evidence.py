@@ -263,6 +263,22 @@ def test_a_rule_that_promises_nothing_is_measured_in_thirty_days() -> None:
     assert record_says(record, app="shop").startswith("this rule promises nothing about false alarms; measured 0 (0 to")
 
 
+def test_alerts_that_share_no_promise_with_a_rule_do_not_count_against_it() -> None:
+    events = [
+        event(1, day=5, rule="hourly", type="threshold"),
+        event(2, "resolved", day=6, rule="hourly", fired_event_id="e1", closed_because="dismissed"),
+        event(3, day=7, rule="traffic", type="volume"),
+        event(4, day=8, rule="slow", type="minimum", measure="latency_ms"),
+        event(5, day=9, type="drift"),
+    ]
+    now = event(8, day=60)
+    record = track_record(now, [*events, now], [], watched_from=START, promise_days=30)
+    assert (record.alerts, record.dismissed, record.per_promise) == (1, 0, 0.0)
+    now = event(9, day=60, rule="hourly", type="threshold")
+    record = track_record(now, [*events, now], [], watched_from=START, promise_days=None)
+    assert (record.alerts, record.dismissed, record.per_promise) == (1, 1, 0.5)
+
+
 def test_too_short_a_history_measures_nothing() -> None:
     now = event(8, day=4)
     record = track_record(now, [event(1, day=1), now], [], watched_from=START, promise_days=30)

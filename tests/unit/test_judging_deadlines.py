@@ -68,6 +68,24 @@ def test_a_task_goes_on_after_its_call_timed_out() -> None:
     assert run_virtually(main()) == ["no answer", "answer", "no answer"]
 
 
+def test_a_call_that_answers_when_it_is_cancelled_leaves_no_cancellation_behind() -> None:
+    deadlines = Deadlines(LIMIT_S)
+
+    async def stubborn() -> str:
+        try:
+            await asyncio.sleep(1e9)
+        except asyncio.CancelledError:
+            return "at last"
+        return "never"
+
+    async def main() -> tuple[str, int]:
+        said = await deadlines.keep(stubborn())
+        task = asyncio.current_task()
+        return said, task.cancelling() if task is not None and hasattr(task, "cancelling") else 0
+
+    assert run_virtually(main()) == ("at last", 0)
+
+
 def test_it_serves_one_event_loop_after_the_other() -> None:
     deadlines = Deadlines(LIMIT_S)
     for _ in range(3):

@@ -102,7 +102,7 @@ class Engine:
         return self.judges.fold(one, open_alerts=sorted(opened))
 
     def tick(self, now: datetime) -> list[AlertEvent]:
-        """What only time decides: no data, and reminders. Call it when all rows up to about `now` are folded."""
+        """What only time decides: no data, reminders, and the end of waiting for a judge. Call it when all rows up to about `now` are folded."""
         self._now = now
         events: list[AlertEvent] = []
         for family, series in sorted(self._latest().items(), key=lambda item: item[0]):
@@ -121,7 +121,7 @@ class Engine:
                 events.append(self._beside(series, growth.reminder(series, at=deadline)))
                 self._changed[key] = None
         self._retire(now)
-        return events
+        return events + self.judges.tick(now)
 
     def apply(self, action: Action) -> list[AlertEvent]:
         """Closes the open alerts that an accept or a dismissal is about, and stops the reminders of acknowledged ones.

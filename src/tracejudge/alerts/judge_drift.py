@@ -15,11 +15,12 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.explain import span
 from tracejudge.alerts.judge_words import drift_event, mark, steady_event
 from tracejudge.alerts.rule import parse_false_alarms
 from tracejudge.alerts.snapshots import FORMAT, SeriesSnapshot
@@ -29,6 +30,12 @@ from tracejudge.alerts.status import SeriesStatus, status_of
 from tracejudge.alerts.wire import event_from_json, event_to_json
 from tracejudge.anchors import AnchorRound
 from tracejudge.scores import JudgeId, Outcome, Score
+
+LONGEST_HOLD: Final = timedelta(days=3)
+"""So long an alert waits for its judge at most: one that never gets steady, or is judged no more, must not hide it."""
+
+LATELY: Final = timedelta(days=30)
+"""A set whose last round is so much older than the latest of all is judged no more: it takes no part any longer."""
 
 _KIND: Final = "anchors"
 _HELD: Final = "anchors:held"
@@ -85,14 +92,23 @@ class JudgeDrift:
         return max(mine, key=lambda one: (one.moved, one.at), default=None)
 
     def standings(self) -> list[Standing]:
-        """All that is known of judges, by set, JudgeId and measure."""
+        """All that is known of judges that are still judged, by set, JudgeId and measure."""
         found = [
             watched.standing(against)
-            for _, watched in sorted(self._watched.items())
+            for _, watched in sorted(self._lately())
             for against in AGAINST
             if against in watched.series
         ]
         return [one for one in found if one is not None]
+
+    def _lately(self) -> list[tuple[tuple[str, JudgeId], WatchedJudge]]:
+        """Those that are still judged: a set or a JudgeId that was replaced has no more rounds."""
+        latest = max((watched.last.round_at for watched in self._watched.values()), default=None)
+        return [
+            (place, watched)
+            for place, watched in self._watched.items()
+            if latest is not None and latest - watched.last.round_at <= LATELY
+        ]
 
     def beside(self, event: AlertEvent) -> AlertEvent:
         """A quality event with what is known of its judge; one that is held back says so in its evidence."""
@@ -107,9 +123,25 @@ class JudgeDrift:
         elif isinstance(fired, str) and fired in self._held:
             event = replace(event, evidence={**event.evidence, "held": True})  # nobody has heard of its beginning
             if event.kind == "resolved":
-                del self._held[fired]
-                self._changed[_HELD] = None
+                self._held = {key: one for key, one in self._held.items() if _alert_of(one) != fired}
+            elif event.kind == "escalated":
+                self._held[event.event_id] = event
+            self._changed[_HELD] = None
         return event
+
+    def tick(self, now: datetime) -> list[AlertEvent]:
+        """The alerts that wait no longer: they have waited for `LONGEST_HOLD`, or the settings hold nothing now."""
+        if self.policy.on_judge_drift != "hold":
+            return self._let_go(list(self._held.values()), at=now, words="held back while its judge had moved")
+        told = []
+        for event in list(self._held.values()):
+            # The instant of the deadline, not of the tick: another process that notices it later says the same.
+            deadline = event.at + LONGEST_HOLD
+            if event.event_id in self._held and event.kind == "firing" and now >= deadline:
+                parts = [one for one in self._held.values() if _alert_of(one) == event.event_id]
+                words = f"held back for {span(LONGEST_HOLD)}, as its judge had moved"
+                told += self._let_go(parts, at=deadline, words=words)
+        return told
 
     def apply(self, action: Action) -> list[AlertEvent]:
         """Closes what an accept or a dismissal is about. An accepted judge is compared with its last round from now on:
@@ -173,7 +205,7 @@ class JudgeDrift:
         """A new JudgeId takes the place of the old one; each (set, judge, measure) has an equal part."""
         parts = {
             (place[0], watched.last.judge_name, against)
-            for place, watched in self._watched.items()
+            for place, watched in self._lately()
             for against in watched.series
         }
         between = parse_false_alarms(self.policy.false_alarms)
@@ -185,17 +217,16 @@ class JudgeDrift:
         if standing is not None and standing.moved:
             return []
         told = [event for event in self._held.values() if event.series.judge_id == judge_id]
+        return self._let_go(told, at=at, words="held back until its judge was steady again")
+
+    def _let_go(self, told: Iterable[AlertEvent], *, at: datetime, words: str) -> list[AlertEvent]:
+        found = []
         for event in told:
             del self._held[event.event_id]
             self._changed[_HELD] = None
-        return [
-            replace(
-                event,
-                summary=f"{event.summary}; held back until its judge was steady again",
-                evidence={**{k: v for k, v in event.evidence.items() if k != "held"}, "held_until": at.isoformat()},
-            )
-            for event in told
-        ]
+            evidence = {**{k: v for k, v in event.evidence.items() if k != "held"}, "held_until": at.isoformat()}
+            found.append(replace(event, summary=f"{event.summary}; {words}", evidence=evidence))
+        return found
 
 
 def _rows(one: AnchorRound, right: Mapping[str, bool]) -> list[Score]:
@@ -230,6 +261,12 @@ def _outcome(passed: bool | None, right: bool) -> Outcome:
     if passed is None:
         return Outcome.INVALID
     return Outcome.PASSED if passed == right else Outcome.FAILED
+
+
+def _alert_of(event: AlertEvent) -> str:
+    """The id of the alert that an event is about."""
+    fired = event.evidence.get("fired_event_id")
+    return fired if isinstance(fired, str) else event.event_id
 
 
 def _name(place: tuple[str, str]) -> str:

@@ -25,9 +25,10 @@ ENOUGH_PROMISES: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackRecord:
-    """Alerts of an application's quality rules over `days` watched, the one told about left out.
+    """Alerts of an application's quality rules that share the promise, over `days` watched, the one told about left out.
 
-    `promised` is False for a rule that promises nothing (a classic threshold): then the time is 30 days.
+    `promised` is False for a rule that promises nothing (a classic threshold): then it is about that rule's alerts
+    alone, and the time is 30 days.
     `per_promise` is the measured number of false alarms in the time the promise speaks of (`promise_days`), `low` and
     `high` its 95 % interval; `high` counts alerts that nobody judged as false. None when the time watched is shorter
     than the promised one.
@@ -70,6 +71,7 @@ def track_record(
         and one.event_id not in told_now
         and one.at <= event.at
         and (one.series.environment, one.series.app) == place
+        and (_shares_the_promise(one) if promised else one.series.rule == event.series.rule)
     ]
     closed = {
         str(one.evidence.get("fired_event_id")): str(one.evidence.get("closed_because", ""))
@@ -137,6 +139,13 @@ def _at_most(count: int, mean: float) -> float:
         term *= mean / k
         total += term
     return total
+
+
+def _shares_the_promise(event: AlertEvent) -> bool:
+    """Whether the alert is of a rule on quality that promises something: health has a promise of its own, and a classic
+    threshold has none."""
+    told = event.evidence
+    return told.get("measure", "quality") == "quality" and told.get("type") not in ("threshold", "volume")
 
 
 def _covers(mark: Action, event: AlertEvent) -> bool:

@@ -81,7 +81,10 @@ class Deadlines:
         asked_before = task.cancelling() if hasattr(task, "cancelling") else 0
         running = self._queues.get().begin(task, self.limit_s)
         try:
-            return await awaitable
+            value = await awaitable
+            if running.fired and hasattr(task, "uncancel"):
+                task.uncancel()  # it answered all the same: nobody is to think that the task was cancelled
+            return value
         except asyncio.CancelledError:
             # Python 3.10 cannot tell that somebody else asked for a cancellation in the same moment.
             if not running.fired or (hasattr(task, "uncancel") and task.uncancel() > asked_before):
