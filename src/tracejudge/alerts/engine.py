@@ -102,7 +102,8 @@ class Engine:
         return self.judges.fold(one, open_alerts=sorted(opened))
 
     def tick(self, now: datetime) -> list[AlertEvent]:
-        """What only time decides: no data, reminders, and the end of waiting for a judge. Call it when all rows up to about `now` are folded."""
+        """What only time decides: no data, reminders, and the end of waiting for a judge. Call it when all rows up to
+        about `now` are folded."""
         self._now = now
         events: list[AlertEvent] = []
         for family, series in sorted(self._latest().items(), key=lambda item: item[0]):

@@ -25,7 +25,7 @@ ENOUGH_PROMISES: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackRecord:
-    """Alerts of an application's quality rules that share the promise, over `days` watched, the one told about left out.
+    """Alerts of an application's rules that share the promise on quality, over `days` watched; not the one told about.
 
     `promised` is False for a rule that promises nothing (a classic threshold): then it is about that rule's alerts
     alone, and the time is 30 days.

@@ -45,6 +45,8 @@ def pair_sums(
         "AND environment = {environment:String} AND app = {app:String} AND outcome IN ('passed', 'failed')"
     )
     where = Where().add("judge_name = {old_name:String} AND judge_id = {old:String} AND run_id = {live:String}")
+    # Rarer ones are no observation to alerts either (alerts.state.SMALLEST_PROBABILITY), and 0 has no weight at all.
+    where.add("inclusion_probability >= 1e-7")
     for field in ("version", "category", "stratum"):
         if field in group:
             where.add(f"{field} = {{{field}:String}}", **{field: group[field]})
