@@ -141,7 +141,7 @@ def catching_up(run: Run) -> Iterator[Figure]:
         stream, begin_s = outage(rng, per_hour=1000)
         seen = first_alarm(fresh(None), stream)
         if k < checked:
-            # A loop that was down reads the same rows in the same order, in one tick: the order is all it knows of time.
+            # A loop that was down reads the same rows in the same order, in one tick: of time it knows only the order.
             other += seen != _updates(Learned(0.95, MONTH_H * 1000.0, 1000.0, 10_000_000), stream)
         caught_up = by_partition(
             rng, stream, partitions=4, poll=64, from_s=MIDNIGHT + 12 * 3600.0, until_s=MIDNIGHT + 18 * 3600.0
