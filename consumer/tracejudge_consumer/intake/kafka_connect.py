@@ -50,8 +50,8 @@ def connect(
         "heartbeat_interval_ms": 1_000,  # how soon a member learns that partitions move
         "max_poll_records": 500,
         "fetch_max_bytes": 16 * 1024 * 1024,  # what the client holds beyond our own bound
-        # Who catches up is given one partition after another: the less of each at a time, the less the rows
-        # of one get ahead of the others' in event time, and the sooner a fall among them is told. Records may be larger.
+        # Who catches up is given one partition after another: the less of each at a time, the less the rows of one get
+        # ahead of the others' in event time, and the sooner a fall among them is told. A record may be larger.
         "max_partition_fetch_bytes": 256 * 1024,
         "isolation_level": "read_committed",  # what a producer aborted was never logged
         "reconnect_backoff_max_ms": 1_000,
