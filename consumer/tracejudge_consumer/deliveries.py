@@ -108,7 +108,10 @@ class Deliveries:
             taken += self._turn(name, still_leading)
         # What was refused may have taken longer than the lease: whoever leads now tells of it.
         if still_leading():
-            self._tell_of_channels()
+            if self._tell_of_channels():
+                # At once, not a round later: a single round, as cron makes them, has no later one.
+                for name in [name for name, state in self._states.items() if state.failures == 0]:
+                    taken += self._turn(name, still_leading)
             self._drop_strangers()
         return taken
 
@@ -239,8 +242,10 @@ class Deliveries:
 
     # ------------------------------------------------------------------ about the channels themselves
 
-    def _tell_of_channels(self) -> None:
-        """Tells the others of a channel that died or came back: that is stored before, so that a kill loses nothing."""
+    def _tell_of_channels(self) -> bool:
+        """Tells the others of a channel that died or came back: that is stored before, so that a kill loses nothing.
+        False where there was nothing to tell."""
+        told = False
         for name, state in self._states.items():
             if not state.untold:
                 continue
@@ -258,6 +263,8 @@ class Deliveries:
             self._checkpoint("channel told")
             state.untold = []
             self._save([state.to_snapshot()])
+            told = True
+        return told
 
     def _drop_strangers(self) -> None:
         now = self._clock.now()

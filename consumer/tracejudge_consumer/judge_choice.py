@@ -43,11 +43,11 @@ def judges_of_file(path: Path) -> tuple[JudgeSpec, ...]:
     """The `[[judges]]` of a TOML file. Raises SettingsError with every fault."""
     try:
         values = read_toml(path)
+        if not values.get("judges"):
+            raise SettingsError([f"{path}: has no [[judges]]; write that line above each judge, as in tracejudge.toml"])
         specs = _JudgeFile(**{**values, "judges": prompts_beside(path, values.get("judges"))}).judges
     except ValidationError as error:
         raise SettingsError([f"{path}: {fault}" for fault in faults_of(error)]) from error
-    if not specs:
-        raise SettingsError([f"{path}: has no [[judges]]"])
     return specs
 
 

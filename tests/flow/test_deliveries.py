@@ -249,6 +249,20 @@ def test_a_dead_channel_is_an_alert_on_the_others_once_and_so_is_its_return() ->
     assert [event.kind for event in world.store.alert_events.all()] == ["channel_up", "channel_down", "firing"]
 
 
+def test_the_round_that_finds_a_channel_dead_tells_the_others() -> None:
+    """`watch --once` has no later round."""
+    world = World(MemoryOutbox(), at=START)
+    dead, chat = RecordingNotifier("dead"), RecordingGroupNotifier("chat")
+    dead.failing = True
+    deliveries = world.deliveries(dead, chat)
+    world.publish(deliveries, world.events("a"))
+    while not [event for event in world.store.alert_events.all() if event.kind == "channel_down"]:
+        assert world.clock.now() - START < timedelta(hours=1)
+        deliveries.deliver(still_leading=always)
+        world.clock.advance(30)
+    assert [event.kind for event in chat.events] == ["firing", "channel_down"]
+
+
 def test_channels_that_are_all_dead_talk_in_no_circle() -> None:
     world = World(MemoryOutbox(), at=START)
     one, two = RecordingNotifier("one"), RecordingNotifier("two")

@@ -58,6 +58,33 @@ def test_init_writes_settings_that_pass_the_check_and_does_not_overwrite(
     assert "--force" in capsys.readouterr().err
 
 
+def test_the_check_says_what_each_rule_counts_and_promises_nothing_for_a_threshold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init"]) == EXIT_DONE
+    rules = """
+[[rules]]
+name = "soon"
+type = "minimum"
+judge = "lexical"
+measure = "lag_s"
+at_most = 600
+minimum = 0.95
+[[rules]]
+name = "hourly"
+type = "threshold"
+judge = "lexical"
+below = 0.8
+"""
+    (tmp_path / "tracejudge.toml").write_text((tmp_path / "tracejudge.toml").read_text() + rules)
+    capsys.readouterr()
+    assert run(["config", "check"]) == EXIT_DONE
+    soon, hourly = capsys.readouterr().out.splitlines()[-2:]
+    assert soon.startswith("rule   soon: share judged by lexical within 600 s of production not below 95 %")
+    assert "no promise about false alarms" in hourly
+
+
 def test_a_look_from_the_wrong_folder_makes_no_empty_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,7 +92,7 @@ def channels(ctx: click.Context, config: str, as_json: bool) -> None:
     out.print(table("Channels", columns, rows))
     for one in found:
         if one.pending and one.last_error:
-            out.print(f"{ident(one.channel)}: {harmless(one.last_error)}")
+            out.print(f"{ident(one.channel)}: {harmless(_bare(one.channel, one.last_error))}")
 
 
 def _standing(
@@ -115,6 +115,11 @@ def _standing(
         last_sent_at=counts.last_sent_at if counts else None,
         last_error=counts.last_error if counts else "",
     )
+
+
+def _bare(channel: str, error: str) -> str:
+    """The error without the name it begins with: that stands before it already."""
+    return error.removeprefix(f"{channel}: ")
 
 
 class _Tried(NamedTuple):
@@ -151,7 +156,8 @@ def try_channels(name: str | None, config: str, as_json: bool) -> int:
         click.echo(to_json({"channels": [one._asdict() for one in tried]}))
     else:
         for one in tried:
-            click.echo(f"{'ok  ' if one.ok else 'FAIL'} {ident(one.channel)}" + ("" if one.ok else f": {one.error}"))
+            fault = "" if one.ok else f": {_bare(one.channel, one.error)}"
+            click.echo(f"{'ok  ' if one.ok else 'FAIL'} {ident(one.channel)}{fault}")
     return EXIT_DONE if all(one.ok for one in tried) else EXIT_FAILED
 
 

@@ -82,6 +82,13 @@ def list_rules(config: str, as_json: bool, rate: float | None, per_hour: float |
     console().print(table("Rules", [*columns, ("false alarms in 30 days", "left")], rows))
 
 
+def watched(rule: Rule) -> str:
+    """What the rule counts, before `of APP`."""
+    if rule.type == "volume":
+        return f"volume of {rule.judge}"
+    return in_words(rule.measure, at_most=rule.at_most, judge=rule.judge)
+
+
 def _shown(
     rule: Rule, settings: Settings, found: Sequence[SeriesStatus], *, rate: float | None, per_hour: float | None
 ) -> RuleShown:
@@ -101,9 +108,7 @@ def _shown(
         parts = parts_of(settings.rules, environment=rule.environment, app=app, budget=rule.budget or "quality")
         part = parts.get(rule.name)
         per_30d = None if part is None else part * 720.0 / rule.hours_between_false_alarms
-    watches = f"volume of {rule.judge}"
-    if rule.type != "volume":
-        watches = in_words(rule.measure, at_most=rule.at_most, judge=rule.judge)
+    watches = watched(rule)
     if rule.group_by:
         watches += " by " + ", ".join(rule.group_by)
     return RuleShown(

@@ -191,7 +191,7 @@ def explain(config: str, as_json: bool) -> None:
                 status.state.replace("_", " "),
                 percent(status.baseline),
                 percent(status.boundary),
-                f"{100 * status.evidence:.2g} %" if status.promises else _by_chance(status.chance_per_30d),
+                _evidence(status.evidence) if status.promises else _by_chance(status.chance_per_30d),
                 f"{volumes[status.key]:.0f}",
                 _points(seen["within_hour"]),
                 _points(seen["within_day"]),
@@ -237,6 +237,11 @@ def _visible(status: SeriesStatus, per_hour: float) -> dict[str, float | None]:
         for hours in (1.0, 24.0)
     )
     return {"within_hour": hour, "within_day": day}
+
+
+def _evidence(share: float) -> str:
+    """In percent of what fires; what is far above it is no better known by more digits."""
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %" if share < 10 else "over 1000 %"
 
 
 def _by_chance(per_30d: float | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from tracejudge.alerts.actions import FIELDS, Action, Verb
+from tracejudge.alerts.rule import CHANNEL_RULE, HEALTH_RULE
 from tracejudge.errors import NotFound
 from tracejudge.store import Store
 from tracejudge_consumer.alert_actions import read_actions, record_action
@@ -112,11 +113,18 @@ def silence(matchers: tuple[tuple[str, str], ...], span: timedelta | None, until
         raise click.UsageError("name what to silence, such as app=shop; environment=production silences all of it")
     if (span is None) == (until is None):
         raise click.UsageError("say how long, with --for or with --until")
-    with _store(said) as store:
+    settings = load_settings(said["config"], require_caps=False)
+    with connect_store(settings) as store:
         end = store.now() + span if span is not None else until
         if end is None or end <= store.now():
             raise click.BadParameter("lies in the past; write an instant to come", param_hint="--until")
-        _told(_record(store, "silence", matchers, end=end, **said), said)
+        action = _record(store, "silence", matchers, end=end, **said)
+        met = [one for one in stored_series(settings, store) if action.matches(one.key, event_id=one.alert_event_id)]
+    _told(action, said)
+    if not met and dict(matchers).get("rule") not in (HEALTH_RULE, CHANNEL_RULE):  # these two have no series
+        click.echo(
+            "note: no series matches that now (`tracejudge alerts` lists them); it holds for those to come", err=True
+        )
 
 
 @click.command(

@@ -6,6 +6,7 @@ import click
 
 from tracejudge.alerts.rule import effective_severity
 from tracejudge.judging import estimate
+from tracejudge_consumer.commands.alert_rules import watched
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, money, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings, shown, without_password
@@ -58,7 +59,7 @@ def _show(config: str, settings: Settings) -> None:
     heuristics = {spec.name for spec in settings.judges if spec.heuristic}
     for rule in settings.rules:
         severity = effective_severity(rule, heuristic=rule.judge in heuristics)
+        promise = f"false alarms {rule.false_alarms}" if rule.budget is not None else "no promise about false alarms"
         out.print(
-            f"rule   {rule.name}: {rule.judge} of {rule.environment} {rule.demand}, "
-            f"false alarms {rule.false_alarms}, opens a {severity}"
+            f"rule   {rule.name}: {watched(rule)} of {rule.environment} {rule.demand}, {promise}, opens a {severity}"
         )

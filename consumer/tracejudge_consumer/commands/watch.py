@@ -64,7 +64,7 @@ def command(config: str, as_json: bool, once: bool) -> None:
                 if not loop.leading:
                     click.echo("another process leads the alert loop of this store: nothing to do here", err=True)
                 elif not events and not as_json:
-                    click.echo("no change; `tracejudge alerts` shows the state of every series")
+                    click.echo("no series changed; `tracejudge alerts` shows the state of each")
                 return
             with stop_on_signals(stop), watch.over(settings):
                 tick_s = settings.alert_loop.tick_s
