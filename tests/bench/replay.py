@@ -174,7 +174,7 @@ def makespan(run: Run) -> Iterator[Figure]:
     learned, traces, rounds = 400, run.pick(4_000, 800), run.pick(3, 1)
     with stored(learned + traces) as store:
         for name in ("lognormal", "steady"):
-            over_ideal, over_plan = [], []
+            over_ideal, over_plan, bare = [], [], []
             for number in range(rounds):
                 whole = learned + traces
                 lengths = latencies(whole, seed=11 + number) if name == "lognormal" else [0.08] * whole
@@ -190,14 +190,31 @@ def makespan(run: Run) -> Iterator[Figure]:
                 began = time.perf_counter()
                 asyncio.run(_replay(store, panel, spec, f"{name}-{number}-b", first=learned, end=whole))
                 took = time.perf_counter() - began
-                over_ideal.append(took / list_schedule(lengths[learned:], WORKERS))
+                ideal = list_schedule(lengths[learned:], WORKERS)
+                over_ideal.append(took / ideal)
+                if name == "lognormal":
+                    began = time.perf_counter()
+                    asyncio.run(_slept(lengths[learned:]))
+                    bare.append((time.perf_counter() - began) / ideal)
                 over_plan.append(took / expected.seconds)
             if name == "lognormal":
                 yield at_most("3 lognormal judge, makespan over list scheduling", over_ideal, 1.05)
+                yield shown("  the same of bare sleepers: what this machine adds today", bare)
                 yield shown("  lognormal judge, measured over planned", over_plan)
             else:
                 off = [abs(ratio - 1.0) for ratio in over_plan]
                 yield at_most("4 steady judge, planned time off the measured", off, 0.15)
+
+
+async def _slept(lengths: Sequence[float]) -> None:
+    """As many workers as the judge has, which do nothing but sleep."""
+    left = iter(lengths)
+
+    async def worker() -> None:
+        for length in left:
+            await asyncio.sleep(length)
+
+    await asyncio.gather(*(worker() for _ in range(WORKERS)))
 
 
 def _sleeper(lengths: Sequence[float]) -> Callable[[int, int], Awaitable[None]]:

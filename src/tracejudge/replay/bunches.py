@@ -2,7 +2,7 @@
 
 A question of its own costs an eighth of what a quick judge's whole answer does. Of a judge that takes its time each is
 put alone, so that a slow one holds up nothing but itself and no verdict waits for another; of a quick one an answer
-that hangs holds up fifteen others at most.
+that hangs holds up 31 others at most.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Final
 
 from tracejudge.clock import Clock
 
-MOST: Final = 16
+MOST: Final = 32
 _SHARE_S: Final = 0.02
 _WINDOW_S: Final = 0.25
+_FIRST_S: Final = 0.05  # until then a quick judge is asked one by one
 
 
 @dataclass(slots=True)
@@ -46,5 +47,5 @@ class Bunches:
         pace = self._paces[judge]
         pace.answered += count
         took = self._clock.monotonic() - pace.since
-        if took >= _WINDOW_S:
+        if took >= (_WINDOW_S if pace.per_s else _FIRST_S):
             self._paces[judge] = _Pace(since=pace.since + took, per_s=pace.answered / took)

@@ -76,7 +76,9 @@ class _Replaying:
         self._store = store
         self._panel = panel
         self._judge_ids = {spec.name: spec.judge_id() for spec in specs}
-        self._singly = {name: frozenset([name]) for name in sorted(self._judge_ids.keys() - panel.instant)}
+        self._all = frozenset(self._judge_ids)
+        self._instant = panel.instant
+        self._singly = {name: frozenset([name]) for name in sorted(self._all - self._instant)}
         self._run = run
         self._clock = clock
         self._tell = progress
@@ -155,10 +157,9 @@ class _Replaying:
         at_once: list[JudgeTask] = []
         single: dict[str, deque[JudgeTask]] = {name: deque() for name in self._singly}
         for trace in page.traces:
-            done = known[_key(trace)].settled if known else frozenset()
-            names = frozenset(name for name, judge_id in self._judge_ids.items() if judge_id not in done)
-            counts.settled += len(self._judge_ids) - len(names)
-            if instant := names & self._panel.instant:
+            names = self._unsettled(known[_key(trace)]) if known else self._all
+            counts.settled += len(self._all) - len(names)
+            if instant := names & self._instant:
                 at_once.append(_task(trace, instant))
             for name, alone in self._singly.items():
                 if name in names:
@@ -180,6 +181,9 @@ class _Replaying:
                     return False
         await self._settle(opened)
         return not self._stopped
+
+    def _unsettled(self, known: Known) -> frozenset[str]:
+        return frozenset(name for name, judge_id in self._judge_ids.items() if judge_id not in known.settled)
 
     async def _put(self, bunch: Sequence[JudgeTask], page: OpenPage, *, judge: str | None) -> bool:
         """Puts questions, of one judge that calls a model or of all that do not, as soon as there is room for them;

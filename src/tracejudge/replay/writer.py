@@ -7,16 +7,15 @@ merge all day.
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from typing import Final
 
 from tracejudge.judging import PanelResult
 from tracejudge.store import Store
 
-_TIMES: Final = 9.0  # the pause after an insert over what it took: inserting is a tenth of the time, whatever the store
-_SHORTEST_S: Final = 0.05
-_LONGEST_S: Final = 0.4  # what is answered in that time is asked again after a kill
+_PAUSE_S: Final = 0.4
+"""Between two inserts: what is answered in that time is asked again after a kill. An insert costs as much as the rows
+of five hundred answers, so that shorter pauses would make inserting dear beside a quick judge."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +55,6 @@ class Writer:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                began = time.perf_counter()
                 try:
                     await asyncio.to_thread(self._insert, batch)
                 except BaseException as error:  # cancellation too: nobody may wait for what will not come
@@ -70,13 +68,13 @@ class Writer:
                 for one in batch:
                     if not one.stored.done():
                         one.stored.set_result(None)
-                await self._pause(_TIMES * (time.perf_counter() - began))
+                await self._pause()
         finally:
             self._task = None
 
-    async def _pause(self, seconds: float) -> None:
+    async def _pause(self) -> None:
         try:
-            await asyncio.wait_for(self._hurry.wait(), min(_LONGEST_S, max(_SHORTEST_S, seconds)))
+            await asyncio.wait_for(self._hurry.wait(), _PAUSE_S)
         except asyncio.TimeoutError:  # the usual end
             return
 

@@ -22,6 +22,7 @@ from tracejudge.store.target import EmbeddedTarget, Target
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.query import QueryResult
 
 logger = logging.getLogger(__name__)
 # The driver warns of every failed attempt; ours to tell, once, when all have failed.
@@ -93,17 +94,31 @@ class Connection:
     ) -> list[Row]:
         """All rows of a SELECT. Instants come as integers of their column's unit; columns in `binary` as bytes."""
 
-        def work(client: Client) -> list[Row]:
-            result = client.query(
-                sql,
-                parameters=dict(parameters or {}),
-                query_formats={"DateTime*": "int"},
-                column_formats=dict.fromkeys(binary, "bytes"),
-                settings=dict(settings or {}),
-            )
-            return list(map(tuple, result.result_rows))
+        result = self._select(sql, parameters, binary=binary, settings=settings)
+        return self.run(lambda client: list(map(tuple, result(client).result_rows)))
 
-        return self.run(work)
+    def query_columns(
+        self, sql: str, parameters: Mapping[str, Any] | None = None, *, binary: Sequence[str] = ()
+    ) -> list[Sequence[Any]]:
+        """The same, a column at a time; no columns where there are no rows."""
+        result = self._select(sql, parameters, binary=binary)
+        return self.run(lambda client: list(result(client).result_columns))
+
+    def _select(
+        self,
+        sql: str,
+        parameters: Mapping[str, Any] | None,
+        *,
+        binary: Sequence[str],
+        settings: Mapping[str, Any] | None = None,
+    ) -> Callable[[Client], QueryResult]:
+        return lambda client: client.query(
+            sql,
+            parameters=dict(parameters or {}),
+            query_formats={"DateTime*": "int"},
+            column_formats=dict.fromkeys(binary, "bytes"),
+            settings=dict(settings or {}),
+        )
 
     def raw(self, sql: str, parameters: Mapping[str, Any] | None = None, *, form: str) -> bytes:
         """The result of a SELECT in one of ClickHouse's formats, whole."""

@@ -132,6 +132,9 @@ class Table(Generic[_T]):
     ) -> list[_T]:
         """The values of `SELECT columns FROM table FINAL <tail>`."""
         sql = f"SELECT {self.columns.selected} FROM {self.name}{' FINAL' if final else ''} {tail}"
+        return self._selected(sql, parameters, binary=binary)
+
+    def _selected(self, sql: str, parameters: Mapping[str, Any] | None, *, binary: Sequence[str]) -> list[_T]:
         return [self._decode(row) for row in self._connection.query(sql, parameters, binary=binary)]
 
 

@@ -1,4 +1,4 @@
-"""A row of `traces` as the trace it was: what a replay does a million times, so in as few steps as Python allows.
+"""Rows of `traces` as the traces they were: what a replay does a million times, so a column at a time.
 
 The columns held a valid trace when they were written; validating megabytes of text again would cost for nothing.
 """
@@ -6,13 +6,14 @@ The columns held a valid trace when they were written; validating megabytes of t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, repeat
 from typing import Any, Final
 
 from pydantic import BaseModel
 
-from tracejudge.store.connection import Row
+from tracejudge.store.blocks import Column
 from tracejudge.store.rows import StoredTrace
 from tracejudge.store.values import from_json, from_milliseconds
 from tracejudge_sdk.trace import SCHEMA_VERSION, SourceNode, Trace, Turn
@@ -22,6 +23,7 @@ _PLAIN: Final = (
     "latency_ms", "model", "prompt_version", "index_version", "category", "session_id", "user_id", "language",
     "truncated", "lossy", "head_probability", "sdk",
 )  # fmt: skip
+TEXTS: Final = ("query", "response", "error", "reference", "node_texts", "history_contents")
 _WIRE: Final = {"schema_version": SCHEMA_VERSION, "kind": "trace"}
 # Of a trace that was read, every field counts as given. One set for all: pydantic copies it before it changes it.
 _TRACE_FIELDS: Final = set(Trace.model_fields)
@@ -36,71 +38,106 @@ _put_private: Final = BaseModel.__dict__["__pydantic_private__"].__set__
 
 
 class TraceReader:
-    """Rows of these columns into values."""
+    """Columns of these names, a cell a trace, into values."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
-        self._plain = itemgetter(*(self._names.index(name) for name in _PLAIN))
 
-    def __call__(self, row: Row) -> StoredTrace:
-        cells = dict(zip(self._names, row, strict=True))
-        values = dict(zip(_PLAIN, self._plain(row), strict=True))
-        values |= _WIRE
-        values["event_time"] = from_milliseconds(cells["event_time"])
-        values["source_nodes"] = _nodes(cells) if cells["node_ids"] else ()
-        values["history"] = _turns(cells["history_roles"], cells["history_contents"]) if cells["history_roles"] else ()
-        values["expected_ids"] = tuple(cells["expected_ids"])
-        values["tags"] = dict(cells["tags"])
-        signals = cells["signals"]
-        return StoredTrace(
-            trace=_made(Trace, values, _TRACE_FIELDS),
-            signals={} if signals == "{}" else from_json(signals),
-            ingested_at=from_milliseconds(cells["ingested_at"]),
-            source=cells["source"],
-            partition=cells["partition"],
-            offset=cells["offset"],
-            texts_expired=text_chars(cells) < cells["text_chars"],
-        )
-
-
-def text_chars(cells: Mapping[str, Any]) -> int:
-    """Characters in the columns that expire. What was stored beside them does not, and so tells that they have."""
-    plain = len(cells["query"]) + len(cells["response"] or "") + len(cells["error"] or "")
-    contents = sum(map(len, cells["node_texts"] and filter(None, cells["node_texts"])))
-    return plain + len(cells["reference"] or "") + contents + sum(map(len, cells["history_contents"]))
-
-
-def _nodes(cells: Mapping[str, Any]) -> tuple[SourceNode, ...]:
-    ids = cells["node_ids"]
-    # Texts expire before the rest: then these arrays are empty while the ids are still there.
-    texts = cells["node_texts"] or [None] * len(ids)
-    metadata = cells["node_metadata"] or ["{}"] * len(ids)
-    return tuple(
-        [
-            _made(
-                SourceNode,
-                {
-                    "node_id": node_id,
-                    "text": text,
-                    "score": score,
-                    "metadata": {} if meta == "{}" else json.loads(meta),
-                },
-                _NODE_FIELDS,
+    def __call__(self, columns: Sequence[Column]) -> list[StoredTrace]:
+        if not columns:  # of no rows the driver does not know the columns either
+            return []
+        cells = dict(zip(self._names, columns, strict=True))
+        fields = {
+            **{name: cells[name] for name in _PLAIN},
+            **{name: repeat(value, len(columns[0])) for name, value in _WIRE.items()},
+            "event_time": map(from_milliseconds, cells["event_time"]),
+            "source_nodes": _nodes(
+                cells["node_ids"], cells["node_texts"], cells["node_scores"], cells["node_metadata"]
+            ),
+            "history": _histories(cells["history_roles"], cells["history_contents"]),
+            "expected_ids": map(tuple, cells["expected_ids"]),
+            "tags": map(dict, cells["tags"]),
+        }
+        names = tuple(fields)
+        values = [dict(zip(names, row, strict=True)) for row in zip(*fields.values(), strict=True)]
+        # Batches come in together: most instants are those of a neighbour.
+        ingested = {ms: from_milliseconds(ms) for ms in set(cells["ingested_at"])}
+        return [
+            StoredTrace(
+                trace=trace,
+                signals={} if signals == "{}" else from_json(signals),
+                ingested_at=ingested[ms],
+                source=source,
+                partition=partition,
+                offset=offset,
+                texts_expired=left < chars,
             )
-            for node_id, text, score, meta in zip(ids, texts, cells["node_scores"], metadata, strict=True)
+            for trace, signals, ms, source, partition, offset, left, chars in zip(
+                _made(Trace, values, _TRACE_FIELDS),
+                cells["signals"],
+                cells["ingested_at"],
+                cells["source"],
+                cells["partition"],
+                cells["offset"],
+                map(text_chars, *(cells[name] for name in TEXTS)),
+                cells["text_chars"],
+                strict=True,
+            )
         ]
-    )
 
 
-def _turns(roles: Sequence[str], contents: Sequence[str]) -> tuple[Turn, ...]:
-    pairs = zip(roles, contents or [""] * len(roles), strict=True)
-    return tuple([_made(Turn, {"role": role, "content": content}, _TURN_FIELDS) for role, content in pairs])
+def text_chars(
+    query: str,
+    response: str | None,
+    error: str | None,
+    reference: str | None,
+    node_texts: Sequence[str | None],
+    history_contents: Sequence[str],
+) -> int:
+    """Characters in the columns that expire, `TEXTS`. What was stored beside them does not, and so tells that they
+    have."""
+    chars = len(query) + len(response or "") + len(error or "") + len(reference or "")
+    chars += sum(map(len, filter(None, node_texts)))
+    return chars + sum(map(len, history_contents)) if history_contents else chars
 
 
-def _made(kind: type[Any], values: dict[str, Any], given: set[str]) -> Any:
-    made = _new(kind)
-    _put_values(made, values)
-    _put_given(made, given)
-    _put_extra(made, None)
-    _put_private(made, None)
+def _nodes(
+    ids: Sequence[Sequence[str]],
+    texts: Sequence[Sequence[str | None]],
+    scores: Sequence[Sequence[float | None]],
+    metadata: Sequence[Sequence[str]],
+) -> Iterator[tuple[SourceNode, ...]]:
+    """The passages of each trace."""
+    # Texts expire before the rest: then these lists are empty while the ids are still there.
+    every_text = chain.from_iterable(of or [None] * len(known) for of, known in zip(texts, ids, strict=True))
+    every_meta = chain.from_iterable(of or ["{}"] * len(known) for of, known in zip(metadata, ids, strict=True))
+    values = [
+        {"node_id": node_id, "text": text, "score": score, "metadata": {} if meta == "{}" else json.loads(meta)}
+        for node_id, text, score, meta in zip(
+            chain.from_iterable(ids), every_text, chain.from_iterable(scores), every_meta, strict=True
+        )
+    ]
+    made = iter(_made(SourceNode, values, _NODE_FIELDS))
+    return (tuple(islice(made, len(known))) for known in ids)
+
+
+def _histories(roles: Sequence[Sequence[str]], contents: Sequence[Sequence[str]]) -> Iterator[tuple[Turn, ...]]:
+    """The turns before each trace."""
+    if not any(roles):
+        return repeat((), len(roles))
+    values = [
+        {"role": role, "content": content}
+        for of_trace, said in zip(roles, contents, strict=True)
+        for role, content in zip(of_trace, said or [""] * len(of_trace), strict=True)
+    ]
+    made = iter(_made(Turn, values, _TURN_FIELDS))
+    return (tuple(islice(made, len(of_trace))) for of_trace in roles)
+
+
+def _made(kind: type[Any], values: Sequence[dict[str, Any]], given: set[str]) -> list[Any]:
+    """Models of this kind with these fields, one step for all at a time: a call of Python for each would cost more."""
+    made = [_new(kind) for _ in values]
+    for put, what in ((_put_values, values), (_put_given, repeat(given)), (_put_extra, repeat(None))):
+        deque(map(put, made, what), maxlen=0)
+    deque(map(_put_private, made, repeat(None)), maxlen=0)
     return made

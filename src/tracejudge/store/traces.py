@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from tracejudge.scores import TraceKey
 from tracejudge.store.blocks import Block, instants_us
@@ -15,7 +15,7 @@ from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_blocks import trace_block, trace_version
 from tracejudge.store.trace_filters import DRAWN, judged_conditions, trace_conditions
 from tracejudge.store.trace_index import KEYS_IN, TraceIndex, key_parameters
-from tracejudge.store.trace_rows import TraceReader, text_chars
+from tracejudge.store.trace_rows import TEXTS, TraceReader, text_chars
 from tracejudge.store.values import (
     bound_instant,
     flag,
@@ -241,9 +241,13 @@ class Traces(Table[StoredTrace]):
             whole("partition", value.partition, low=-1, high=2**31 - 1),
             whole("offset", value.offset, low=-1),
         )
-        by_name = dict(zip(self.columns.names, cells, strict=False))
+        by_name: dict[str, Any] = dict(zip(self.columns.names, cells, strict=False))
         complete = trace.status != "incomplete"
-        return (*cells, text_chars(by_name), trace_version(complete=complete, ingested_ms=ingested_ms))
+        return (
+            *cells,
+            text_chars(*(by_name[name] for name in TEXTS)),
+            trace_version(complete=complete, ingested_ms=ingested_ms),
+        )
 
-    def _decode(self, row: Row) -> StoredTrace:
-        return self._read(row)
+    def _selected(self, sql: str, parameters: Mapping[str, Any] | None, *, binary: Sequence[str]) -> list[StoredTrace]:
+        return self._read(self._connection.query_columns(sql, parameters, binary=binary))
