@@ -114,7 +114,8 @@ class Metrics:
         "memory", "store" or "in_flight" is the cache's hit rate."""
         total: Tally[tuple[str, str]] = Tally()
         for one in served:
-            total.update(one)
+            for key, count in one.items():  # of one or two: `update` costs several times that
+                total[key] += count
         for (judge, source), count in total.items():
             self.verdicts.labels(judge, source or "judge").inc(count)
 

@@ -36,7 +36,8 @@ class ReadingWatch:
         """These were handed out."""
         if records:
             self._waiting_since = None
-            for raw in records:
+            last = {(raw.source, raw.partition): raw for raw in records}
+            for raw in last.values():
                 self._read_up_to[raw.partition_key] = raw.timestamp_ms / 1000
 
     def look(

@@ -166,3 +166,38 @@ def test_a_response_that_declines_is_a_refusal(text: str) -> None:
 )
 def test_a_response_that_answers_is_none(text: str) -> None:
     assert not is_refusal(text)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "Je n'ai pas trouvé d'information à ce sujet.",
+        "Le document ne contient aucune réponse.",
+        "Les textes ne fournissent pas cela.",
+        "Le passage ne mentionne pas ce point.",
+        "Cela ne donne pas la réponse.",
+        "Nous ne disposons pas de ces données.",
+        "Je ne peux pas répondre.",
+        "Je ne puis vous aider.",
+        "Je ne suis pas en mesure de répondre.",
+        "Je ne sais pas.",
+        "Il n'y a aucune information.",
+        "Il n'y a pas assez d'informations.",
+        "Pas suffisamment d'information.",
+    ],
+)
+def test_each_french_phrase_of_a_refusal_is_found(response: str) -> None:
+    assert is_refusal(response)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The capital of Japan is 東京, and it is known for the towers.", "en"),
+        ("Die Stadt heißt auf Russisch Москва, und der Fluss ist nach der Stadt benannt.", "de"),
+        ("API は便利なインターフェースです", "ja"),
+        ("Москва это столица и она на реке: the capital", "ru"),
+    ],
+)
+def test_a_few_letters_of_another_script_do_not_decide_the_language(text: str, language: str) -> None:
+    assert guess_language(text) == language

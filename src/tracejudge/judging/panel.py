@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import uuid
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -138,7 +137,9 @@ class Panel:
         self._check(tasks)
         for name, of_judge in wanted.items():
             if of_judge:
-                await self._judges[name].budget.seed()
+                budget = self._judges[name].budget
+                if not budget.known:
+                    await budget.seed()
         fresh = fresh or run_id in MEASURING_RUNS
         background = run_id not in RESERVED_RUNS or run_id in MEASURING_RUNS
         responses = {id(task): TraceResponse(task.trace, background=background, fresh=fresh) for task in tasks}
@@ -196,7 +197,7 @@ class Panel:
         ledger: list[LedgerRow] = []
         calls: list[JudgeCall] = []
         gone: dict[str, JudgeGone] = {}
-        served: Counter[tuple[str, str]] = Counter()
+        served: dict[tuple[str, str], int] = {}
         for judge, rows in judged:
             run_of_judge = SHADOW_RUN if judge.spec.shadow and run_id == LIVE_RUN else run_id
             instants = _instants(rows, now)
@@ -210,7 +211,8 @@ class Panel:
                     continue
                 digest = responses[id(task)].digest
                 if judge.spec.calls_model:
-                    served[judge.spec.name, judgement.served] += 1
+                    key = (judge.spec.name, judgement.served)
+                    served[key] = served.get(key, 0) + 1
                 scores.append(score_row(task, judge, judgement, run_of_judge, instants[id(task)], digest))
                 self._warn_of_same_model(judge.spec, task.trace)
         return PanelResult(
@@ -238,6 +240,8 @@ def _instants(rows: Sequence[_Judged], now: datetime) -> dict[int, datetime]:
     Detectors fold scores in (judged_at, trace_id) order. With one instant for all, a batch would be folded in the order
     of its ids, and a fall inside it would be seen with its traces shuffled.
     """
+    if len(rows) == 1:
+        return {id(rows[0].task): now}
     ranked = sorted(rows, key=lambda row: (row.task.event_time, row.task.trace.trace_id))
     return {
         id(row.task): now - timedelta(microseconds=len(ranked) - place) for place, row in enumerate(ranked, start=1)

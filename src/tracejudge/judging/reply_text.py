@@ -73,10 +73,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_once)  # `json.loads` would build one for each reply
+
+
 def json_object(reply: str) -> dict[str, Any] | Unreadable:
     """The one JSON object that the reply is, and nothing else."""
     try:
-        value = json.loads(reply, object_pairs_hook=_once)
+        value = _DECODER.decode(reply)
     except _TwiceError:
         return Unreadable(InvalidReason.UNPARSABLE, "a key stands twice in the JSON object")
     except (ValueError, RecursionError):

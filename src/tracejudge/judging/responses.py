@@ -32,11 +32,15 @@ class TraceResponse(Response):
         self.background = background
         self.fresh = fresh
         self._nodes: list[NodeWithScore] | None = None
+        self._digest = ""
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Hash of everything that a judge of ours reads."""
-        return content_hash(self.trace)
+        # Asked for every trace: before Python 3.12 a cached_property takes a lock each time.
+        if not self._digest:
+            self._digest = content_hash(self.trace)
+        return self._digest
 
     @cached_property
     def whole_digest(self) -> str:

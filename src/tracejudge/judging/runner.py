@@ -135,6 +135,14 @@ class EvalRunner(BatchEvalRunner):
             if bar is not None:
                 bar.update()
 
+        if rows == 1 and len(results) == 1:  # one trace for one judge: nothing to pool
+            ((name, evaluator),) = self.evaluators.items()
+            try:
+                await evaluate(name, evaluator, 0)
+            finally:
+                if bar is not None:
+                    bar.close()
+            return results
         jobs = (
             partial(evaluate, name, evaluator, row)
             for row in range(rows)

@@ -97,11 +97,14 @@ def guess_language(text: str) -> str:
     start = text[:LANGUAGE_CHARS]
     if start.isascii():
         return _by_words(start, "latin")
+    ascii_letters = len(start.encode("ascii", "ignore").translate(None, _ASCII_OTHERS))
     # ASCII holds no letter of the other scripts, and most texts are ASCII but for some quotation marks.
     others = "".join(_NOT_ASCII.findall(start))
+    if len(others) < ascii_letters:
+        return _by_words(start, "latin")  # whatever the others are, they are fewer
     kana = len(_KANA.findall(others))
     counts = {language: len(letters.findall(others)) for language, letters in _SCRIPTS}
-    counts["latin"] += len(start.encode("ascii", "ignore").translate(None, _ASCII_OTHERS))
+    counts["latin"] += ascii_letters
     letters = sum(counts.values()) + kana
     if letters == 0:
         return ""

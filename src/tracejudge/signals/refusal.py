@@ -98,7 +98,10 @@ _AROUND: Final = " .!*#\"'"
 _NEEDLES: Final[dict[str, tuple[str, ...]]] = {
     "en": ("not", "n't", " no ", "unable to", "insufficient ", "as an ai"),
     "de": ("keine", "nicht"),
-    "fr": (" pas", "pas assez", "pas suffisamment", "aucune", "ne peu", "ne pui", "ne suis pas"),
+    "fr": (
+        *("n'ai pas", "ne sais pas", "ne suis pas", "pas assez", "pas suffisamment", "aucune", "ne peu", "ne pui"),
+        *("ne contien", "ne fourni", "ne mentionn", "ne donn", "ne dispos"),  # " pas" stands in many an English text
+    ),
     "es": ("no ",),
     "it": ("non ",),
     "pt": ("não ",),
