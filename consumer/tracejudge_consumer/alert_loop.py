@@ -238,7 +238,7 @@ class AlertLoop:
         if late:
             self._late_rows += late
             logger.info("alert loop: %d rows turned up behind the cursor and were folded on arrival", late)
-        self._fold_page(engine, fresh)
+        self._fold_page(engine, fresh, up_to=last.judged_at)
         if cursor is None or last > cursor:
             self._cursor = last
             self._seen.forget_before(last.judged_at - self._lookback)
@@ -253,14 +253,14 @@ class AlertLoop:
         cut = next((k for k in range(len(rows), 0, -1) if rows[k - 1].judged_at < last), 0)
         return rows[:cut], rows[cut:]
 
-    def _fold_page(self, engine: Engine, rows: list[Score]) -> None:
+    def _fold_page(self, engine: Engine, rows: list[Score], *, up_to: datetime | None = None) -> None:
         """Folds rows in their order, each action of a person and each round of anchors between those judged before and
-        after it.
+        after it; `up_to` is when the last row that was read was judged, folded before or not.
 
-        Without rows all that is left is taken: no row that was judged before is to come.
+        Without it all that is left is taken: no row that was judged before is to come.
         """
         latencies = self._latencies(engine, rows)
-        while (one := self._between.next_before(rows[-1].judged_at if rows else None)) is not None:
+        while (one := self._between.next_before(up_to)) is not None:
             at = instant_of(one)
             before = [row for row in rows if row.judged_at < at]
             self._unpublished += engine.fold(in_order(before, step_s=self._step_s), latencies=latencies)

@@ -14,7 +14,7 @@ from tests.support.verdicts import row
 from tracejudge.alerts import AlertEvent, MinimumRule, SeriesStatus
 from tracejudge.alerts.order import STEP_S, step_of
 from tracejudge.scores import Outcome, Score
-from tracejudge.store import OutboxItem, Store, StoredTrace
+from tracejudge.store import OutboxItem, Store, StoredTrace, UserAction
 from tracejudge.testing import ManualClock, RecordingNotifier, make_trace
 from tracejudge_consumer.alert_loop import LEASE, AlertLoop
 from tracejudge_consumer.stored_alerts import load_series
@@ -199,6 +199,24 @@ def test_a_catch_up_killed_between_two_pages_goes_on_from_the_last_save(
     assert kinds(successor.tick()) == ["firing", "resolved"]
     assert [status.n_eff for status in successor.status()] == [280]
     assert kinds(world.channel.events) == ["firing", "resolved"]
+
+
+def test_an_action_waits_for_the_rows_before_it_also_where_a_page_holds_only_known_ones(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracejudge_consumer.alert_loop._PAGE", 5)
+    loop = world.loop()
+    world.store.scores.insert(world.rows((100, True), (30, False)))
+    assert kinds(loop.tick()) == ["firing"]
+    world.clock.advance(61)  # a stretch before the cursor is read again
+    world.store.scores.insert(world.rows((400, True), first=130))
+    at = world.base + timedelta(minutes=500)
+    world.store.user_actions.insert(
+        [UserAction(action_id="late", kind="dismiss", target={}, start=at, by="somebody", at=at)]
+    )
+    (ended,) = loop.tick()
+    assert ended.kind == "resolved"
+    assert "closed_because" not in ended.evidence, "it had recovered long before"
 
 
 def test_two_loops_on_one_store_send_one_notification(world: World) -> None:

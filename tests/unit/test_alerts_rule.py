@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from tracejudge.alerts import HEALTH_RULE, MinimumRule, effective_severity
-from tracejudge.alerts.rule import parse_duration, parse_false_alarms
+from tracejudge.alerts.durations import parse_duration, parse_false_alarms
 
 
 def rule(**fields: Any) -> MinimumRule:

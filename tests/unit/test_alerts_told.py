@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from tracejudge.alerts import AlertEvent, SeriesKey
+from tracejudge.alerts import Action, AlertEvent, SeriesKey
 from tracejudge.alerts.notifiers.formats import LONGEST_EVIDENCE, alertmanager_body, pagerduty_body, slack_body, told
 
 PLAIN = AlertEvent(
@@ -55,3 +55,10 @@ def test_an_event_without_evidence_is_told_as_before_and_a_file_is_no_link() -> 
     assert "evidence" not in alertmanager_body(PLAIN)[0]["annotations"]
     local = replace(PLAIN, evidence={"page": "file:///srv/e1.html"})
     assert "links" not in pagerduty_body(local, routing_key="k")
+
+
+def test_who_silences_an_alert_hears_nothing_of_what_becomes_of_it() -> None:
+    silence = Action(action_id="a", verb="silence", matchers={"event_id": "e1"}, start=PLAIN.at, at=PLAIN.at)
+    reminder = replace(PLAIN, event_id="e2", kind="reminder", evidence={"fired_event_id": "e1"})
+    other = replace(reminder, event_id="e3", evidence={"fired_event_id": "e0"})
+    assert [silence.silences(event) for event in (PLAIN, reminder, other)] == [True, True, False]

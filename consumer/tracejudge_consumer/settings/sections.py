@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tracejudge.alerts import DriftPolicy
+from tracejudge.alerts.durations import parse_duration, parse_false_alarms
 from tracejudge.alerts.notifiers.exchange import parse_url
-from tracejudge.alerts.rule import parse_duration, parse_false_alarms
 from tracejudge.errors import SettingsError
 from tracejudge.judging import Caps
 from tracejudge.store.retention import Retention

@@ -44,6 +44,9 @@ class Action:
 
     def silences(self, event: AlertEvent) -> bool:
         """Whether the event is not to be sent to anybody."""
-        if self.verb != "silence" or not self.matches(event.series, event_id=event.event_id):
+        fired = event.evidence.get("fired_event_id")
+        alert = fired if isinstance(fired, str) else event.event_id  # what became of an alert is part of it
+        named = (alert, event.event_id)
+        if self.verb != "silence" or not any(self.matches(event.series, event_id=one) for one in named):
             return False
         return self.start <= event.at and (self.end is None or event.at < self.end)

@@ -14,7 +14,7 @@ from tracejudge.alerts.health import HEALTHY_UP_TO, UNHEALTHY_ABOVE, InvalidShar
 from tracejudge.alerts.measures import in_words
 from tracejudge.alerts.recovery import RESOLVE_HOURS
 from tracejudge.alerts.rule import MaxDropRule, MinimumRule, Rule, effective_severity
-from tracejudge.alerts.state import Series, hypothetical_rate
+from tracejudge.alerts.state import Series
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
 
@@ -52,7 +52,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         "evidence_share": alert.evidence_hours / alert.alarm_hours,
         "false_alarms": rule.false_alarms,
         "budget_share": share,
-        "hypothetical_rate": hypothetical_rate(alert),
+        "hypothetical_rate": alert.hypothetical_rate,
         "started_about": _iso(alert.start.at),
         "before": rate_numbers(before),
         "since": rate_numbers(since),

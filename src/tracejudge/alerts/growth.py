@@ -6,7 +6,8 @@ from datetime import datetime
 
 from tracejudge.alerts import explain
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.state import OpenAlert, Series
+from tracejudge.alerts.open_alert import OpenAlert
+from tracejudge.alerts.state import Series
 
 
 def escalated(series: Series, *, at: datetime) -> AlertEvent:

@@ -19,10 +19,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tracejudge.alerts.actions import Action
+from tracejudge.alerts.durations import parse_false_alarms
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.explain import span
 from tracejudge.alerts.judge_words import drift_event, mark, steady_event
-from tracejudge.alerts.rule import parse_false_alarms
 from tracejudge.alerts.snapshots import FORMAT, SeriesSnapshot
 from tracejudge.alerts.standing import AGAINST, DriftPolicy, Standing, WatchedJudge
 from tracejudge.alerts.state import Turn

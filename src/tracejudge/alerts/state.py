@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from tracejudge.alerts.baseline import Baseline
-from tracejudge.alerts.bets import PRIOR, Bets, hypothetical_rates
-from tracejudge.alerts.detector import DropDetector, place_from_state, place_to_state
+from tracejudge.alerts.bets import PRIOR, Bets
+from tracejudge.alerts.detector import DropDetector
+from tracejudge.alerts.durations import parse_duration
 from tracejudge.alerts.event import SeriesKey, Severity
 from tracejudge.alerts.measures import WEIGHTED, good
+from tracejudge.alerts.open_alert import OpenAlert
 from tracejudge.alerts.page_worthy import page_evidence_of
 from tracejudge.alerts.recovery import RecoveryDetector
 from tracejudge.alerts.repeats import Repeats
-from tracejudge.alerts.rule import DriftRule, MaxDropRule, Rule, parse_duration
+from tracejudge.alerts.rule import DriftRule, MaxDropRule, Rule
 from tracejudge.alerts.sums import Place, Sums
 from tracejudge.alerts.weights import WeightScale
 from tracejudge.scores import Bucket, Score
@@ -61,24 +62,6 @@ class Failure(NamedTuple):
     at: datetime
     score: float
     trace_id: str
-
-
-@dataclass(slots=True, kw_only=True)
-class OpenAlert:
-    """An alert that fired and is not resolved."""
-
-    event_id: str
-    at: datetime  # judged_at of the row that decided it
-    start: Place  # where the drop seems to have begun
-    component: int
-    boundary: float  # that it fell below, as of the row that decided it
-    evidence_hours: float  # M when it fired
-    alarm_hours: float  # A when it fired
-    recovery: RecoveryDetector
-    severity: Severity = "page"  # of its size alone; a heuristic judge may be held to less
-    told_at: datetime | None = None  # when it was last told by itself, without a row
-    acknowledged: bool = False
-    aside: Baseline | None = None  # what a learned baseline has not learned since the drop began
 
 
 class Series:
@@ -305,7 +288,6 @@ class Series:
 
     def to_state(self) -> dict[str, Any]:
         """JSON values; `from_state` continues exactly."""
-        alert = self.alert
         return {
             "detector": self.detector.to_state(),
             "scale": self.scale.to_state(),
@@ -323,22 +305,7 @@ class Series:
             "begun": self.begun,
             "baseline": self.baseline.to_state() if self.baseline is not None else None,
             "page": self.page.to_state() if self.page is not None else None,
-            "alert": None
-            if alert is None
-            else {
-                "event_id": alert.event_id,
-                "at": alert.at.isoformat(),
-                "start": place_to_state(alert.start),
-                "component": alert.component,
-                "boundary": alert.boundary,
-                "aside": alert.aside.to_state() if alert.aside is not None else None,
-                "evidence_hours": alert.evidence_hours,
-                "alarm_hours": alert.alarm_hours,
-                "recovery": alert.recovery.to_state(),
-                "severity": alert.severity,
-                "told_at": _text(alert.told_at),
-                "acknowledged": alert.acknowledged,
-            },
+            "alert": self.alert.to_state() if self.alert is not None else None,
         }
 
     @classmethod
@@ -364,29 +331,11 @@ class Series:
             series.baseline = Baseline.from_state(state["baseline"])
         if series.page is not None:
             series.page.take_up(state.get("page"))
-        alert = state["alert"]
-        if alert is not None:
-            aside = alert.get("aside")
-            series.alert = OpenAlert(
-                event_id=alert["event_id"],
-                at=datetime.fromisoformat(alert["at"]),
-                start=place_from_state(alert["start"]),
-                component=alert["component"],
-                boundary=alert.get("boundary", series.detector.bets.boundary),  # older snapshots: that of the rule
-                aside=Baseline.from_state(aside) if aside is not None else None,
-                evidence_hours=alert["evidence_hours"],
-                alarm_hours=alert["alarm_hours"],
-                recovery=RecoveryDetector.from_state(alert["recovery"]),
-                severity=alert.get("severity", rule.severity),  # older snapshots know none but the rule's
-                told_at=_instant(alert.get("told_at")),
-                acknowledged=alert.get("acknowledged", False),
-            )
+        if state["alert"] is not None:
+            # Older snapshots know no boundary and no severity but the rule's.
+            known = {"boundary": series.detector.bets.boundary, "severity": rule.severity}
+            series.alert = OpenAlert.from_state({**known, **state["alert"]})
         return series
-
-
-def hypothetical_rate(alert: OpenAlert) -> float:
-    """The pass rate that the leading component bet on when the alert fired."""
-    return hypothetical_rates(alert.boundary)[alert.component]
 
 
 def _baseline_of(rule: Rule) -> Baseline | None:

@@ -14,9 +14,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final, NamedTuple
 
 from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.open_alert import OpenAlert
 from tracejudge.alerts.recovery import RESOLVE_HOURS, RecoveryDetector
 from tracejudge.alerts.rule import Rule, VolumeRule
-from tracejudge.alerts.state import OpenAlert, Series, Turn
+from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.sums import Place, Sums
 from tracejudge.alerts.volume import DAY_H, VolumeDetector, VolumeProfile, log_factor
 from tracejudge.scores import Score

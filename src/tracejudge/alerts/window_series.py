@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from tracejudge.alerts.event import SeriesKey, Severity
 from tracejudge.alerts.measures import WEIGHTED, good
+from tracejudge.alerts.open_alert import OpenAlert
 from tracejudge.alerts.recovery import RecoveryDetector
 from tracejudge.alerts.rule import Rule, ThresholdRule
-from tracejudge.alerts.state import SMALLEST_PROBABILITY, Failure, OpenAlert, Series, Turn
+from tracejudge.alerts.state import SMALLEST_PROBABILITY, Failure, Series, Turn
 from tracejudge.alerts.sums import Place, Sums
 from tracejudge.scores import Bucket, Score
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tracejudge.alerts import Action, AlertEvent
-from tracejudge.alerts.rule import parse_false_alarms
+from tracejudge.alerts.durations import parse_false_alarms
 from tracejudge.evidence.reading import Reading, read
 from tracejudge.evidence.resampled import Resampled
 from tracejudge.evidence.slicing import bucket_of, cut
