@@ -212,9 +212,12 @@ class Deliveries:
                 notifier.notify(message.events[0])
         # Channels may be somebody else's code: its mistake must not stop the detectors or the other channels.
         except Exception as error:
+            words = str(error)
             if not isinstance(error, NotDelivered):
                 logger.exception("message %s: channel %r raised", message.message_id, name)
-            self._failed(name, message, tried, str(error), now=now)
+                # Whatever it quotes is for the log of this process: other channels are told of this error.
+                words = f"{name}: raised {type(error).__name__}; the log of the alert loop says where"
+            self._failed(name, message, tried, words, now=now)
             return False
         self._checkpoint("delivered")
         self._store.outbox.put([replace(item, state="sent", last_error="") for item in tried])

@@ -263,6 +263,22 @@ def test_the_round_that_finds_a_channel_dead_tells_the_others() -> None:
     assert [event.kind for event in chat.events] == ["firing", "channel_down"]
 
 
+def test_what_a_channel_raises_by_mistake_is_told_to_no_other_channel() -> None:
+    class Broken(RecordingNotifier):
+        def notify(self, event: AlertEvent) -> None:
+            raise KeyError("https://example.com/hush")
+
+    world = World(MemoryOutbox(), at=START)
+    deliveries = world.deliveries(Broken("broken"), policies={"broken": ChannelPolicy(down_after=timedelta(0))})
+    world.publish(deliveries, world.events("a"))
+    for _ in range(3):
+        deliveries.deliver(still_leading=always)
+        world.clock.advance(60)
+    down, _ = world.store.alert_events.all()
+    assert down.evidence["last_error"] == "broken: raised KeyError; the log of the alert loop says where"
+    assert "hush" not in str(world.store.outbox.pending())
+
+
 def test_channels_that_are_all_dead_talk_in_no_circle() -> None:
     world = World(MemoryOutbox(), at=START)
     one, two = RecordingNotifier("one"), RecordingNotifier("two")

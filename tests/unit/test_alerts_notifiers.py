@@ -348,3 +348,31 @@ def test_the_recording_channel_keeps_what_it_took_and_counts_what_it_refused() -
     recording.failing = False
     recording.notify(EVENT)
     assert (recording.attempts, recording.events) == (2, [EVENT])
+
+
+@pytest.mark.parametrize("kind", ["slack", "pagerduty", "alertmanager"])
+def test_a_secret_that_http_would_not_take_is_refused_at_the_start_and_named_nowhere(kind: str) -> None:
+    fields: dict[str, Any] = {"type": kind, "secret_env": "CHANNEL"}
+    if kind == "alertmanager":
+        fields["url"] = "https://alerts.example.com"
+    settings = NotifierSettings(**fields)
+    value = "https://hooks.slack.com/services/T0/B0/hush" if kind == "slack" else "hush"
+    build_notifiers([settings], environ={"CHANNEL": f"{value}\n"})  # as a file's last line break comes along
+    with pytest.raises(SettingsError) as refused:
+        build_notifiers([settings], environ={"CHANNEL": f"{value} hush"})
+    assert "'CHANNEL' holds a space" in str(refused.value)
+    assert "hush" not in str(refused.value)
+
+
+def test_errors_of_http_itself_quote_nothing_that_was_sent() -> None:
+    hook = WebhookNotifier(url="http://127.0.0.1:9/a", secret=None, allow_private=True)
+    hook._headers = lambda _ident, _body: {"X-Key": "hush\n"}
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        hook._url = hook._url._replace(netloc=f"127.0.0.1:{listening.getsockname()[1]}")
+        with pytest.raises(NotDelivered) as failed:
+            hook.notify(EVENT)
+    assert "did not answer in HTTP: ValueError" in str(failed.value)
+    assert "hush" not in str(failed.value)
+    assert failed.value.__cause__ is None

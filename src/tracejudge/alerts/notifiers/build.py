@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from tracejudge.alerts.notifiers.sendable import sendable
 from tracejudge.alerts.notifiers.settings import NotifierSettings
 from tracejudge.alerts.notifiers.terminal import TerminalNotifier
 from tracejudge.alerts.notify import Notifier
@@ -18,6 +19,13 @@ def build_notifier(channel: NotifierSettings, *, environ: Mapping[str, str], clo
     secret = environ.get(channel.secret_env) if channel.secret_env is not None else None
     if channel.secret_env is not None and not secret:
         raise SettingsError([f"secret_env: the environment variable {channel.secret_env!r} is not set; export it"])
+    if secret is not None and channel.type in ("slack", "pagerduty", "alertmanager"):
+        secret = secret.strip()  # a file's last line break
+        if not sendable(secret):
+            raise SettingsError(
+                [f"secret_env: the value of {channel.secret_env!r} holds a space or a character that is none of a URL "
+                 "or a token; export it without"]
+            )  # fmt: skip
     return _built(channel, secret, clock)
 
 

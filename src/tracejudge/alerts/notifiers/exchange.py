@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from tracejudge.alerts.notifiers.address import Resolve, checked_address, resolve
 from tracejudge.alerts.notifiers.deadline import Deadline, DeadlineSocket
+from tracejudge.alerts.notifiers.sendable import sendable
 from tracejudge.clock import Clock
 from tracejudge.errors import SettingsError
 
@@ -17,7 +18,7 @@ from tracejudge.errors import SettingsError
 def parse_url(url: str) -> SplitResult:
     """The parts of an http(s) URL with a host and without credentials. Raises SettingsError."""
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url.strip())
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError as error:  # a port that is no number, or brackets without an address
         raise SettingsError([f"url: {error}; write it as 'https://host/path'"]) from error
@@ -25,6 +26,8 @@ def parse_url(url: str) -> SplitResult:
         raise SettingsError(["url: needs http or https and a host; write it as 'https://host/path'"])
     if parts.username is not None or parts.password is not None:
         raise SettingsError(["url: holds a user or password; use secret_env to sign instead"])
+    if not sendable(parts.path + parts.query):
+        raise SettingsError(["url: holds a space, or a character that is none of a URL; write it in %XX form"])
     return parts
 
 

@@ -77,8 +77,11 @@ class HttpNotifier:
             )
         except AddressRefused as error:
             raise NotDelivered(f"{self._name}: {error}") from error
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise NotDelivered(f"{self._name}: {host!r} did not answer: {type(error).__name__}: {error}") from error
+        except (http.client.HTTPException, ValueError) as error:
+            # Their words quote what was sent, or what came: a secret, or somebody else's text.
+            raise NotDelivered(f"{self._name}: {host!r} did not answer in HTTP: {type(error).__name__}") from None
         if 300 <= status < 400:
             raise NotDelivered(
                 f"{self._name}: {host!r} answered {status}, a redirect, which is not followed; set url to its target"
