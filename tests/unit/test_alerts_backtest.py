@@ -85,8 +85,11 @@ def test_a_trial_with_its_events_passes() -> None:
 @pytest.mark.parametrize(
     ("expect", "fault"),
     [
-        ([], "and nothing was expected"),
-        ([{"rule": "other", "kind": "firing"}, {"rule": "quality", "kind": "resolved"}], "expected, firing of quality"),
+        ([], "and was not expected"),
+        (
+            [{"rule": "other", "kind": "firing"}, {"rule": "quality", "kind": "resolved"}],
+            "firing of other did not come",
+        ),
         (
             [{"rule": "quality", "kind": "firing", "after_h": 33}, {"rule": "quality", "kind": "resolved"}],
             "after hour 33",
@@ -97,6 +100,21 @@ def test_a_trial_with_its_events_passes() -> None:
 def test_a_trial_with_other_events_says_what_came(expect: list[dict[str, Any]], fault: str) -> None:
     faults = run_trial(trial(stretches=FALL, expect=expect), (RULE,)).faults
     assert any(fault in line for line in faults), faults
+
+
+def test_a_missing_event_puts_none_of_the_others_in_question() -> None:
+    expect = [{"rule": "quality", "kind": "resolved"}]
+    (fault,) = run_trial(trial(stretches=FALL, expect=expect), (RULE,)).faults
+    assert fault.startswith("firing of quality came at hour 30")
+
+
+def test_a_trial_may_look_at_some_of_the_rules_only() -> None:
+    other = RULE.model_copy(update={"name": "other"})
+    expect = [{"rule": "other", "kind": "firing"}, {"rule": "other", "kind": "resolved"}]
+    assert run_trial(trial(stretches=FALL, expect=expect), (RULE, other)).faults != ()
+    assert run_trial(trial(stretches=FALL, expect=expect, only=["other"]), (RULE, other)).faults == ()
+    with pytest.raises(ValueError, match="only: 'othr' is not one of the rules 'quality', 'other'"):
+        run_trial(trial(stretches=FALL, only=["othr"]), (RULE, other))
 
 
 def test_a_judge_that_fails_is_no_fall() -> None:

@@ -27,7 +27,10 @@ from tracejudge_consumer.rendering import console, ident, instant, percent, tabl
 from tracejudge_consumer.settings import IN_EXAMPLE, faults_of, load_settings, read_toml
 from tracejudge_consumer.wiring import connect_store, stored_judges, stored_series
 
-NO_SERIES: Final = "no series yet: the alert loop (`tracejudge watch`) has folded no scores, or there are no [[rules]]"
+NO_SERIES: Final = (
+    "no series yet: the alert loop (`tracejudge watch`) has folded no scores, or there are no [[rules]]; scores rest "
+    "before they are folded, a minute at most with the settle_s there is by default"
+)
 
 
 @click.command(
@@ -46,7 +49,8 @@ Example file:
   name = "noise stays silent"
   stretches = [{ hours = 720, rate = 0.95, per_hour = 20 }]
 
-The rules are those of the settings, or the file's own [[rules]]. Exit status 1 when a test fails.""",
+The rules are those of the settings, or the file's own [[rules]]. `expect` lists every event they give, in order; a test
+with only = ["lexical-drift"] looks at those of that rule alone. Exit status 1 when a test fails.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option
@@ -66,7 +70,10 @@ def try_rules(file: str, config: str, as_json: bool) -> int:
     rules = trials.rules or load_settings(config, require_caps=False).rules
     if not rules:
         raise SettingsError([f"{file}: has no [[rules]], and neither has {config}: there is nothing to try"])
-    results = [run_trial(trial, rules) for trial in trials.tests]
+    try:
+        results = [run_trial(trial, rules) for trial in trials.tests]
+    except ValueError as error:  # too many rows, or a rule that is not there
+        raise SettingsError([f"{file}: {error}"]) from error
     if as_json:
         click.echo(to_json({"tests": results}))
     else:

@@ -105,7 +105,7 @@ def show_event(out: Console, event: AlertEvent) -> None:
     if isinstance(hours, float) and isinstance(needed, float):
         promise = evidence.get("false_alarms", "")
         out.print(
-            f"  {'evidence':<18} {hours:.0f} hours, fires at {needed:.0f} ({_shown(promise)} false alarms promised)"
+            f"  {'evidence':<18} {_hours(hours)} hours, fires at {needed:.0f} ({_shown(promise)} false alarms promised)"
         )
     lines = evidence_lines(event)
     if lines:
@@ -118,6 +118,11 @@ def show_event(out: Console, event: AlertEvent) -> None:
         shown = "" if name in _TOLD_ALREADY else _shown(value)
         if shown:
             out.print(f"  {name.replace('_', ' '):<18} {shown}")
+
+
+def _hours(hours: float) -> str:
+    """Evidence; what is far above any level it fires at is no better known by more digits."""
+    return f"{hours:.0f}" if hours < 1e6 else "over a million"
 
 
 # Said by the lines above, or of interest to a program only; --json has them all.

@@ -43,11 +43,12 @@ class Expected(_Part):
 
 
 class Trial(_Part):
-    """One stream, and all the events that it must give; none means silence."""
+    """One stream, and all the events that it must give, in order; none means silence. `only`: of these rules alone."""
 
     name: Annotated[str, Field(min_length=1)]
     stretches: Annotated[tuple[Stretch, ...], Field(min_length=1)]
     expect: tuple[Expected, ...] = ()
+    only: tuple[str, ...] = ()
     seed: int = 1
     judge: str = "lexical"
     app: str = "app"
@@ -72,33 +73,49 @@ class TrialResult:
 
 
 def run_trial(trial: Trial, rules: tuple[AnyRule, ...]) -> TrialResult:
-    """Folds the trial's rows under the rules. Raises ValueError for more than two million rows."""
+    """Folds the trial's rows under the rules. Raises ValueError for more than two million rows, and for a rule under
+    `only` that is none of the rules."""
+    if strange := set(trial.only) - {rule.name for rule in rules}:
+        known = ", ".join(repr(rule.name) for rule in rules)
+        raise ValueError(f"tests: {trial.name!r}: only: {min(strange)!r} is not one of the rules {known}")
     rows = sum(stretch.hours * stretch.per_hour for stretch in trial.stretches)
     if rows > _MOST_ROWS:
         raise ValueError(f"tests: {trial.name!r} has {rows:.0f} rows; the limit is {_MOST_ROWS}: take fewer per hour")
     events = tuple(
-        event for event in Engine(rules).fold(_rows(trial)) if event.kind in ("firing", "escalated", "resolved")
+        event
+        for event in Engine(rules).fold(_rows(trial))
+        if event.kind in ("firing", "escalated", "resolved") and (not trial.only or event.series.rule in trial.only)
     )
     hours = tuple((event.at - _START) / timedelta(hours=1) for event in events)
     return TrialResult(name=trial.name, events=events, hours=hours, faults=tuple(_faults(trial, events, hours)))
 
 
 def _faults(trial: Trial, events: tuple[AlertEvent, ...], hours: tuple[float, ...]) -> Iterator[str]:
-    for number, wanted in enumerate(trial.expect):
+    came = list(zip(events, hours, strict=True))
+    for wanted in trial.expect:
         what = f"{wanted.kind} of {wanted.rule}"
-        if number >= len(events):
+        # The next of its kind; those passed over were not expected. A missing one takes nothing of what follows along.
+        place = next((k for k, (event, _) in enumerate(came) if _is_meant(event, wanted)), None)
+        if place is None:
             yield f"{what} did not come"
             continue
-        event, hour = events[number], hours[number]
-        if (event.kind, event.series.rule) != (wanted.kind, wanted.rule):
-            yield f"{what} expected, {event.kind} of {event.series.rule} came at hour {hour:.1f}"
-        elif wanted.severity is not None and event.severity != wanted.severity:
+        yield from (_unexpected(event, hour) for event, hour in came[:place])
+        event, hour = came[place]
+        del came[: place + 1]
+        if wanted.severity is not None and event.severity != wanted.severity:
             yield f"{what} is a {event.severity}, expected a {wanted.severity}"
         elif hour < wanted.after_h or (wanted.before_h is not None and hour >= wanted.before_h):
             until = "" if wanted.before_h is None else f" and before hour {wanted.before_h:g}"
             yield f"{what} came at hour {hour:.1f}, expected after hour {wanted.after_h:g}{until}"
-    for event, hour in list(zip(events, hours, strict=True))[len(trial.expect) :]:
-        yield f"{event.kind} of {event.series.rule} came at hour {hour:.1f}, and nothing was expected"
+    yield from (_unexpected(event, hour) for event, hour in came)
+
+
+def _is_meant(event: AlertEvent, wanted: Expected) -> bool:
+    return (event.kind, event.series.rule) == (wanted.kind, wanted.rule)
+
+
+def _unexpected(event: AlertEvent, hour: float) -> str:
+    return f"{event.kind} of {event.series.rule} came at hour {hour:.1f}, and was not expected"
 
 
 def _rows(trial: Trial) -> Iterator[Score]:

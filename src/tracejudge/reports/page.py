@@ -29,6 +29,7 @@ p { overflow-wrap: anywhere; }
 .tile b { display: block; font-size: 1.25rem; } .tile small { color: var(--soft); overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; } th { text-align: left; color: var(--soft); }
 th, td { border-bottom: 1px solid var(--thin); padding: .3rem .5rem; vertical-align: top; overflow-wrap: anywhere; }
+td:not(.n):not(:last-child) { min-width: 5.5rem; }
 td.n, th.n { text-align: right; white-space: nowrap; overflow-wrap: normal; }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid var(--rule); padding-left: .6rem; }
 article { margin: 1rem 0; break-inside: avoid; } section { break-inside: auto; }
