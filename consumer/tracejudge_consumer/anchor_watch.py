@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from tracejudge.alerts import AlertEvent
 from tracejudge.anchors import AnchorRound, AnchorsChanged, AnchorSet, Cause, Verdict
 from tracejudge.anchors.judging import AnchorRun, judge_anchors
-from tracejudge.errors import NotFound, ServiceUnavailable
+from tracejudge.errors import NotFound, ServiceUnavailable, TraceJudgeError
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.scores import ANCHOR_RUN, JudgeId
 from tracejudge.store import Store
@@ -182,7 +182,8 @@ def watching_anchors(
 ) -> Iterator[None]:
     """Makes due rounds on a thread of its own until `stop` is set or the block ends, while this process leads.
 
-    A fault of the thread sets `stop`, and is raised at the end of the block.
+    What stands in the way of a round is logged, once, and tried again: alerts go on without it. A fault of the thread
+    sets `stop`, and is raised at the end of the block.
     """
     if watch is None:
         yield
@@ -194,6 +195,7 @@ def watching_anchors(
         return leading() and not stop.is_set() and not over.is_set()
 
     def work() -> None:
+        told = ""
         try:
             while not stop.is_set() and not over.is_set():
                 if wanted():
@@ -201,6 +203,10 @@ def watching_anchors(
                         watch.run_due(still_wanted=wanted)
                     except ServiceUnavailable as error:
                         _LOG.warning("anchors wait: %s", error)
+                    except TraceJudgeError as error:
+                        if str(error) != told:
+                            _LOG.error("anchors: no round could be made, it is tried again: %s", error)
+                        told = str(error)
                 over.wait(min(tick_s, 1.0) if not leading() else tick_s)
         except BaseException as error:  # noqa: BLE001 - raised again at the end of the block, by its thread
             faults.append(error)

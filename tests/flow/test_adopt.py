@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,3 +188,16 @@ def judge_live(store: Store, alert_loop: AlertLoop, judge_id: str, *, rows: int)
     while store.now() <= fresh[-1].judged_at:
         pass
     return alert_loop.tick()
+
+
+def test_a_row_of_no_observable_probability_bridges_nothing(store: Store) -> None:
+    new = JudgeId("lexical@222222222222")
+    at = store.now() - timedelta(hours=1)
+    for number, chance in enumerate((1.0, 1.0, 1e-300)):
+        common: dict[str, Any] = {"event_time": at, "judged_at": at, "inclusion_probability": chance}
+        store.scores.insert([make_score(number, judge_id=OLD, **common), make_score(number, judge_id=new, **common)])
+    key = make_score(0, judge_id=OLD)
+    sums = store.pair_sums(
+        old=OLD, new=new, environment=key.environment, app=key.app, group={}, before=at + timedelta(minutes=1)
+    )
+    assert (sums.n, sums.w, sums.w2) == (2, 2.0, 2.0)

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from tracejudge.anchors import AnchorRound
-from tracejudge.errors import StoreUnavailable
+from tracejudge.errors import CheckFailed, StoreUnavailable
 from tracejudge_consumer.anchor_watch import AnchorWatch, watching_anchors
 
 
@@ -37,6 +37,17 @@ def test_rounds_are_made_while_this_process_leads_and_a_store_that_is_away_is_wa
             assert rounds.called.acquire(timeout=30)
     assert not stop.is_set()
     assert all(rounds.wanted)
+
+
+def test_what_stands_in_the_way_of_a_round_stops_no_alerts_and_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rounds, stop = Rounds(*3 * [CheckFailed("anchor 1: holds a feedback, which is no trace")]), threading.Event()
+    with watching_anchors(cast("AnchorWatch", rounds), stop, leading=lambda: True, tick_s=0.001):
+        for _ in range(5):
+            assert rounds.called.acquire(timeout=30)
+    assert not stop.is_set()
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 def test_nothing_is_made_while_another_process_leads() -> None:
