@@ -28,7 +28,7 @@ from tracejudge_sdk.trace import Trace
 LOOK_AGAIN_S: Final = 10.0
 _LEAST_OUT: Final = 256
 _MOST_UNSTORED: Final = 2048  # answers that wait for their insert: bounds what is held while the store is slow
-_SAVE_EVERY_S: Final = 1.0
+_SAVE_EVERY_S: Final = 5.0  # so many seconds of pages a resumed run looks up again
 _TELL_EVERY_S: Final = 0.2
 _COUNT_AT_ONCE: Final = 256  # bounds what is held
 
