@@ -26,11 +26,13 @@ class InvalidShare:
     which there are never more than 12 + 20.
     """
 
-    __slots__ = ("_bins", "_watermark", "unhealthy")
+    __slots__ = ("_bins", "_watermark", "invalid", "rows", "unhealthy")
 
     def __init__(self) -> None:
         self._bins: list[list[int]] = []  # number of the bin since 1970, rows, invalid rows
         self._watermark = Watermark()
+        self.rows = 0  # recent ones, settled or not
+        self.invalid = 0  # of these, that could not be judged
         self.unhealthy = False
 
     def add(self, *, invalid: bool, event_time: datetime, judged_at: datetime) -> bool:
@@ -42,23 +44,17 @@ class InvalidShare:
             self._bins.append([number, 0, 0])
         self._bins[-1][1] += 1
         self._bins[-1][2] += invalid
+        self.rows += 1
+        self.invalid += invalid
         while self._bins[0][0] <= self._bins[-1][0] - _BINS and self.rows - self._bins[0][1] >= MIN_ROWS:
-            del self._bins[0]
+            _, rows, failed = self._bins.pop(0)
+            self.rows -= rows
+            self.invalid -= failed
         if self.rows < MIN_ROWS:
             return False
         limit = HEALTHY_UP_TO if self.unhealthy else UNHEALTHY_ABOVE
         before, self.unhealthy = self.unhealthy, self.invalid > limit * self.rows
         return before != self.unhealthy
-
-    @property
-    def rows(self) -> int:
-        """Recent rows, settled or not."""
-        return sum(row[1] for row in self._bins)
-
-    @property
-    def invalid(self) -> int:
-        """Recent rows that could not be judged."""
-        return sum(row[2] for row in self._bins)
 
     @property
     def value(self) -> float | None:
@@ -78,6 +74,8 @@ class InvalidShare:
     def from_state(cls, state: Mapping[str, Any]) -> InvalidShare:
         share = cls()
         share._bins = [list(row) for row in state["bins"]]
+        share.rows = sum(row[1] for row in share._bins)
+        share.invalid = sum(row[2] for row in share._bins)
         at = state["watermark"]
         share._watermark = Watermark(datetime.fromisoformat(at)) if at is not None else Watermark()
         share.unhealthy = state["unhealthy"]
