@@ -91,6 +91,9 @@ def test_the_judge_of_a_run_becomes_live_and_its_rules_know_what_the_run_found(a
         s.key: (s.baseline, s.smallest_drop, s.phi) for s in seen.values()
     }
     again.close()
+    told_again = at("judges", "adopt", "try-1")
+    assert "is live already, and no other judge of this name was before it" in told_again
+    assert "The old one" not in told_again
 
 
 def test_the_old_history_stands_beside_the_new_one(at: Workplace, store: Store) -> None:

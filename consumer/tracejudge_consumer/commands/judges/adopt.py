@@ -65,12 +65,15 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
         click.echo(to_json(told))
         return
     out = console()
-    out.print(f"{ident(spec.judge_id())} is live from {instant(at)} UTC on, in place of {ident(old or 'none')}")
+    if old is None and before:  # the first of its name: it is live since its first trace, and replaces nothing
+        out.print(f"{ident(spec.judge_id())} is live already, and no other judge of this name was before it")
+    else:
+        out.print(f"{ident(spec.judge_id())} is live from {instant(at)} UTC on, in place of {ident(old or 'none')}")
     if bridge is not None and bridge.agreement.counts.n:
         out.print(_bridge(bridge))
         for sentence in in_words(bridge, a="the old one", b="the new one"):
             out.print(f"{sentence[0].upper()}{sentence[1:]}")
-    else:
+    elif old is not None:
         out.print("The old one judged none of the run's traces: nothing bridges the two.")
     out.print(
         "Baselines of its alert rules start with what the run found, or with the old judge's moved by the difference,"
