@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tracejudge.alerts import JUDGE_DRIFT_RULE, SeriesStatus
 from tracejudge.alerts.backtest import Backtest, backtest
 from tracejudge.alerts.delay import smallest_drop
-from tracejudge.alerts.judge_words import moved_words
+from tracejudge.alerts.judge_words import moved_words, state_words
 from tracejudge.alerts.trial import TrialFile, TrialResult, run_trial
 from tracejudge.errors import SettingsError
 from tracejudge.evidence import to_json as evidence_to_json
@@ -183,8 +183,7 @@ def explain(config: str, as_json: bool) -> None:
         click.echo(to_json({"series": found, "judges": told}))
         return
     for one in judges:
-        state = "moved" if one.moved else "steady"
-        console().print(f"{ident(one.judge_id)} is {state}: {ident(moved_words(one))}")
+        console().print(f"{ident(one.judge_id)} is {state_words(one)}: {ident(moved_words(one))}")
     if not series:
         console().print(NO_SERIES)
         return

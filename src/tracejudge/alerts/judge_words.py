@@ -27,6 +27,17 @@ def moved_words(standing: Standing) -> str:
     return text + (f"; it is answered by {standing.model}" if standing.model else "")
 
 
+def state_words(standing: Standing) -> str:
+    """How it stands, after `JUDGE is`. A judge that changed before its agreement was learned has not moved since: that
+    alone does not make it the judge of its first round."""
+    if standing.moved:
+        return "moved"
+    then, now = standing.passed.value, standing.passes
+    if then is None or now.low is None or now.high is None or now.low <= then <= now.high:
+        return "steady"
+    return "not as in its first round, and has been so since before its agreement was learned"
+
+
 def drift_event(watched: WatchedJudge, against: Against, *, open_alerts: Sequence[str]) -> AlertEvent:
     """The event of a series that has just fired."""
     series = watched.series[against]
