@@ -3,8 +3,9 @@
 At least once, under the event's stable id. What is pending for a channel is put into messages (`alerts/grouping.py`),
 within the channel's limit; which events a message holds is stored before it is sent, so that after a failure or a kill
 the same message is sent again, under the same id. A channel that does not answer holds up only itself: its first
-refusal ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 15 minutes. When it stays like that, the
-other channels hear of it, once, and of its return; never the channel itself, and never about those events' own fate.
+refusal ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 15 minutes. A message that a channel will
+not have waits like that by itself, with what comes of the same series, and others pass it. When a channel stays silent,
+the other channels hear of it, once, and of its return; never the channel itself, and never about those events' own fate.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ MAX_ATTEMPTS: Final = 100
 
 _FIRST_WAIT_S: Final = 5.0
 _LONGEST_WAIT_S: Final = 900.0
+_REFUSED: Final = "refused: "  # begins the error of a message that its channel, which is there, will not have
 _AT_ONCE: Final = 1000  # of a channel's items: the others wait for the next tick
 
 Save = Callable[[Sequence[SeriesSnapshot]], None]
@@ -123,22 +125,32 @@ class Deliveries:
         now = self._clock.now()
         if not items and still_leading():
             self._nothing_waits(name)
-        if not items or any(item.attempts and now - item.updated_at < _wait(item.attempts) for item in items.values()):
+        resting = [item for item in items.values() if item.attempts and now - item.updated_at < _wait(item.attempts)]
+        if not items or not all(_was_refused(item) for item in resting):
             return 0
         events = {event.event_id: event for event in self._store.alert_events.get(list(items))}
         for event_id in items.keys() - events.keys():
             self._drop_if_old(items[event_id], what="no such event", now=now)
+        # What follows in a series waits with what was refused of it: an end must not be told before its beginning.
+        barred = {events[item.event_id].series for item in resting if item.event_id in events}
+        events = {event_id: event for event_id, event in events.items() if event.series not in barred}
         taken = 0
         for message, begun in self._messages(name, items, events):
             if not still_leading():
                 break
+            if not barred.isdisjoint(event.series for event in message.events):
+                continue
             if not begun and not self._may_send(name, message, now=now):
                 break
-            if not self._attempt(name, message, [items[event.event_id] for event in message.events], now=now):
+            end = self._attempt(name, message, [items[event.event_id] for event in message.events], now=now)
+            if end == "failed":
                 break
-            taken += len(message.events)
+            if end == "refused":
+                barred |= {event.series for event in message.events}
+            else:
+                taken += len(message.events)
         else:
-            if len(items) < _AT_ONCE:
+            if len(items) < _AT_ONCE and not barred:
                 self._nothing_waits(name)
         return taken
 
@@ -189,7 +201,9 @@ class Deliveries:
             )
         return allowed
 
-    def _attempt(self, name: str, message: Message, items: Sequence[OutboxItem], *, now: datetime) -> bool:
+    def _attempt(
+        self, name: str, message: Message, items: Sequence[OutboxItem], *, now: datetime
+    ) -> Literal["sent", "refused", "failed"]:
         notifier = self._notifiers[name]
         if len(items) > 1 and any(item.message != message.message_id for item in items):
             # A little later than the item itself, also where the clock stands still: of two states the later counts.
@@ -217,14 +231,15 @@ class Deliveries:
                 logger.exception("message %s: channel %r raised", message.message_id, name)
                 # Whatever it quotes is for the log of this process: other channels are told of this error.
                 words = f"{name}: raised {type(error).__name__}; the log of the alert loop says where"
-            self._failed(name, message, tried, words, now=now)
-            return False
+            refused = isinstance(error, NotDelivered) and error.refused
+            self._failed(name, message, tried, _REFUSED + words if refused else words, now=now)
+            return "refused" if refused else "failed"
         self._checkpoint("delivered")
         self._store.outbox.put([replace(item, state="sent", last_error="") for item in tried])
         self._checkpoint("delivery recorded")
         if self._states[name].succeeded(self._policies[name], now=now):
             self._save([self._states[name].to_snapshot()])
-        return True
+        return "sent"
 
     def _failed(self, name: str, message: Message, tried: Sequence[OutboxItem], error: str, *, now: datetime) -> None:
         attempts = max(item.attempts for item in tried)
@@ -279,6 +294,10 @@ class Deliveries:
         if now - item.updated_at > STALE_AFTER:
             logger.warning("event %s: given up for %r: %s", item.event_id, item.notifier, what)
             self._store.outbox.put([replace(item, state="given_up", last_error=what, updated_at=now)])
+
+
+def _was_refused(item: OutboxItem) -> bool:
+    return item.last_error.startswith(_REFUSED)
 
 
 def _wait(attempts: int) -> timedelta:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.memory_outbox import MemoryOutbox
 from tests.unit.test_alerts_notifiers import EVENT
-from tracejudge.alerts import AlertEvent, Notifier, SeriesSnapshot
+from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, SeriesSnapshot
 from tracejudge.alerts.channels import ChannelPolicy, parse_rate
 from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingGroupNotifier, RecordingNotifier
@@ -182,6 +182,30 @@ def test_a_leader_that_lost_its_lease_by_a_slow_channel_tells_nothing_of_it() ->
     after = world.deliveries(slow, chat)
     after.deliver(still_leading=always)
     assert "channel_down" in [event.kind for event in chat.events]
+
+
+class Picky(RecordingNotifier):
+    """Will not have events of one app."""
+
+    def notify(self, event: AlertEvent) -> None:
+        if event.series.app == "odd":
+            raise NotDelivered(f"{self.name}: answered 400", refused=True)
+        super().notify(event)
+
+
+def test_a_message_that_its_channel_will_not_have_holds_up_its_own_series_only(world: World) -> None:
+    pager = Picky("pager")
+    world.publish(world.deliveries(pager), [*world.events("beginning", app="odd"), *world.events("page")])
+    deliveries = world.deliveries(pager)
+    deliveries.deliver(still_leading=always)
+    assert [event.event_id for event in pager.events] == ["page"]
+    world.clock.advance(1)
+    world.publish(deliveries, [*world.events("end", app="odd", kind="resolved"), *world.events("other", app="fine")])
+    successor = world.deliveries(pager)
+    successor.deliver(still_leading=always)
+    assert [event.event_id for event in pager.events] == ["page", "other"], "an end is not told before its beginning"
+    items = {item.event_id: item for item in world.store.outbox.pending(limit=10)}
+    assert {ident: item.attempts for ident, item in items.items()} == {"beginning": 1, "end": 0}
 
 
 def test_a_message_that_was_refused_is_sent_again_as_it_was(world: World) -> None:

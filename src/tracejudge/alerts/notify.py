@@ -70,4 +70,11 @@ class GroupNotifier(Notifier, Protocol):
 
 
 class NotDelivered(Exception):
-    """A channel did not take an event; the caller tries again later. Never carries a secret or a full URL."""
+    """A channel did not take an event; the caller tries again later. Never carries a secret or a full URL.
+
+    `refused`: the channel is there and will not have this message (too large, not as it expects); others may do better.
+    """
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, resolve
@@ -13,6 +13,9 @@ from tracejudge.alerts.notifiers.exchange import exchange, parse_url
 from tracejudge.alerts.notifiers.formats import Body, Encode, EncodeAll
 from tracejudge.alerts.notify import Message, NotDelivered
 from tracejudge.clock import Clock, SystemClock
+
+_REFUSED: Final = frozenset({400, 413, 422})
+"""Statuses by which a receiver that is there will not have a body: another one may do better."""
 
 Headers = Callable[[str, bytes], Mapping[str, str]]
 """What a channel adds to the headers of a request, given the id of its event or message, and its body."""
@@ -87,7 +90,8 @@ class HttpNotifier:
                 f"{self._name}: {host!r} answered {status}, a redirect, which is not followed; set url to its target"
             )
         if not 200 <= status < 300:
-            raise NotDelivered(f"{self._name}: {host!r} answered {status}; look at the receiver's log")
+            said = f"{self._name}: {host!r} answered {status}; look at the receiver's log"
+            raise NotDelivered(said, refused=status in _REFUSED)
 
 
 class HttpGroupNotifier(HttpNotifier):
