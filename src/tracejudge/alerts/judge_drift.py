@@ -6,6 +6,9 @@ since the last round, its invalid verdicts come first, the others in an order dr
 last one may fire. So the products of a round's factors count, and by the inequality of the means their expectation is
 at most 1 while the mean agreement is at least the boundary, however different the anchors are.
 
+While the agreement is not known yet, `flips.py` holds each round against the first; of a judge that moved by it nothing
+is learned.
+
 The promise is a budget of its own: "1 per 30d" for all judges and sets together, beside that of the quality series.
 """
 
@@ -25,7 +28,7 @@ from tracejudge.alerts.explain import span
 from tracejudge.alerts.judge_words import drift_event, mark, steady_event
 from tracejudge.alerts.snapshots import FORMAT, SeriesSnapshot
 from tracejudge.alerts.standing import AGAINST, DriftPolicy, Standing, WatchedJudge
-from tracejudge.alerts.state import Turn
+from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.status import SeriesStatus, status_of
 from tracejudge.alerts.wire import event_from_json, event_to_json
 from tracejudge.anchors import AnchorRound
@@ -64,6 +67,7 @@ class JudgeDrift:
         known = dict(watched.reference)
         events: list[AlertEvent] = []
         watched.begin(one)
+        events += self._look(watched, known, open_alerts=open_alerts)
         for against in AGAINST:
             right = known if against == "reference" else one.expected
             rows = _rows(one, right)
@@ -74,6 +78,8 @@ class JudgeDrift:
             watched.remember(against)
             if series.alert is None and series.baseline is not None:
                 series.baseline.learn_all()  # the rounds before: hours say nothing here, the next round does
+            if watched.flips.moved is not None and not _armed(series):
+                continue
             for number, row in enumerate(rows, start=1):
                 last = number == len(rows)
                 turn = series.fold(row, alarm_hours=self._alarm_hours if last else math.inf)
@@ -84,6 +90,24 @@ class JudgeDrift:
                     series.close()
         self._changed[_name(place)] = None
         return events + self._released(one.judge_id, at=one.finished_at or one.round_at)
+
+    def _look(
+        self, watched: WatchedJudge, known: Mapping[str, bool], *, open_alerts: Iterable[str]
+    ) -> list[AlertEvent]:
+        """What the flips of the last round say, while its agreement with the first is not known."""
+        one, series = watched.last, watched.series["reference"]
+        if series.alert is None and series.baseline is not None:
+            series.baseline.learn_all()
+        series.heuristic = one.heuristic
+        at = one.finished_at or one.round_at
+        turn = watched.flips.see(known, one.settled, armed=_armed(series), at=at)
+        if turn is Turn.FIRED:
+            return [drift_event(watched, "reference", open_alerts=tuple(open_alerts))]
+        if turn is Turn.RESOLVED:
+            event = steady_event(watched, "reference", at=at)
+            watched.flips.close()
+            return [event]
+        return []
 
     def standing(self, judge_id: str) -> Standing | None:
         """What is known of a judge: of several sets and measures the one that moved, else the latest; None without
@@ -151,22 +175,29 @@ class JudgeDrift:
             return events
         for place, watched in sorted(self._watched.items()):
             for against, series in list(watched.series.items()):
-                if series.alert is None or not action.matches(series.key, event_id=series.alert.event_id):
+                fired = watched.open_event(against)
+                if fired is None or not action.matches(series.key, event_id=fired):
                     continue
                 events.append(steady_event(watched, against, at=action.at, action=action))
                 if action.verb == "accept":
                     watched.accept(against, self.policy)
-                else:
+                elif series.alert is not None:
                     series.dismiss()
+                else:
+                    watched.flips.close(dismissed=True)
                 self._changed[_name(place)] = None
                 events += self._released(watched.last.judge_id, at=action.at)
         return events
 
     def status(self, *, now: datetime | None) -> list[SeriesStatus]:
         """Every series of every judge, in the order of their keys."""
-        every = [series for watched in self._watched.values() for series in watched.series.values()]
-        every.sort(key=lambda series: (series.key.judge_id, series.key.group))
-        return [status_of(series, alarm_hours=self._alarm_hours, health=None, now=now) for series in every]
+        every = []
+        for watched in self._watched.values():
+            for against, series in watched.series.items():
+                one = status_of(series, alarm_hours=self._alarm_hours, health=None, now=now)
+                fired = watched.open_event(against)
+                every.append(one if fired is None else replace(one, state="firing", alert_event_id=fired))
+        return sorted(every, key=lambda one: (one.key.judge_id, one.key.group))
 
     def snapshot(self, *, changed_only: bool) -> list[SeriesSnapshot]:
         """The state of all, or of what changed since the last snapshot."""
@@ -194,9 +225,11 @@ class JudgeDrift:
         self._watched[watched.last.set_id, watched.last.judge_id] = watched
         events = []
         for against, series in other.items():
-            if series.alert is not None:
+            if series.alert is not None or watched.open_event(against) is not None:
                 at = watched.last.finished_at or watched.last.round_at
                 events.append(steady_event(watched, against, at=at, series=series, because="rule_changed"))
+            if against == "reference":
+                watched.flips.close()
             self._changed[snapshot.name] = None
         return events
 
@@ -227,6 +260,11 @@ class JudgeDrift:
             evidence = {**{k: v for k, v in event.evidence.items() if k != "held"}, "held_until": at.isoformat()}
             found.append(replace(event, summary=f"{event.summary}; {words}", evidence=evidence))
         return found
+
+
+def _armed(series: Series) -> bool:
+    """Whether the rate is known so well that its series can fire."""
+    return series.alert is not None or series.baseline is None or series.baseline.smallest_drop is not None
 
 
 def _rows(one: AnchorRound, right: Mapping[str, bool]) -> list[Score]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey
 from tracejudge.alerts.explain import event_id, percent
+from tracejudge.alerts.flips import TOLD_AT
 from tracejudge.alerts.health import STANDS_BESIDE, JudgeHealth
 from tracejudge.alerts.rule import HEALTH_RULE
 from tracejudge.alerts.standing import Against, Standing, WatchedJudge
@@ -21,7 +22,11 @@ def moved_words(standing: Standing) -> str:
     """From where to where, on how many anchors."""
     what = "says the same as before" if standing.against == "reference" else "says what people say"
     before = "" if standing.before is None else f", {percent(standing.before)} before"
-    text = f"on {standing.now.n} anchors it {what} on {_with_interval(standing.now)}{before}"
+    flipped = ""
+    if standing.flips is not None:
+        failed, passed = standing.flips
+        flipped = f"{failed} of {standing.now.n} anchors passed and fail now, {passed} the other way; "
+    text = f"{flipped}on {standing.now.n} anchors it {what} on {_with_interval(standing.now)}{before}"
     if standing.passes.value is not None and standing.passed.value is not None:
         text += f", and passes {percent(standing.passes.value)} of them instead of {percent(standing.passed.value)}"
     return text + (f"; it is answered by {standing.model}" if standing.model else "")
@@ -39,29 +44,36 @@ def state_words(standing: Standing) -> str:
 
 
 def drift_event(watched: WatchedJudge, against: Against, *, open_alerts: Sequence[str]) -> AlertEvent:
-    """The event of a series that has just fired."""
+    """The event of a series that has just fired, or of a judge that has just moved by its flips."""
     series = watched.series[against]
-    standing, alert = watched.standing(against), series.alert
-    if standing is None or alert is None:
+    standing, alert, early = watched.standing(against), series.alert, watched.flips.moved
+    summary = f"judge {_plain(series.key.judge_name)} moved: "
+    evidence: dict[str, object]
+    if standing is not None and alert is not None:
+        at, days = alert.at, alert.alarm_hours / 24.0
+        summary += f"{moved_words(standing)}; expected less than one such false alarm in {days:g} days"
+        evidence = {"evidence_hours": alert.evidence_hours, "alarm_hours": alert.alarm_hours}
+    elif standing is not None and early is not None:
+        at = early.at
+        summary += f"{moved_words(standing)}; told of less than one judge in {0.5 / TOLD_AT:g} that did not move"
+        evidence = {"look": watched.flips.looks}
+    else:
         raise ValueError(f"{series.key!r} has no open alert; call this right after it fired")
-    days = alert.alarm_hours / 24.0
-    summary = (
-        f"judge {_plain(series.key.judge_name)} moved: {moved_words(standing)}; "
-        f"expected less than one such false alarm in {days:g} days"
-    )
     if open_alerts:
         summary += f"; {len(open_alerts)} open alerts are by this judge"
-    evidence: dict[str, object] = {
+    evidence = {
         **_numbers(standing),
         "state": "moved",
-        "evidence_hours": alert.evidence_hours,
-        "alarm_hours": alert.alarm_hours,
+        **evidence,
         "false_alarms": series.rule.false_alarms,
         "cause": watched.last.cause,
         "open_alerts": list(open_alerts),
     }
-    event = _event(series, kind="judge_drift", at=alert.at, summary=summary, evidence=evidence)
-    alert.event_id = event.event_id
+    event = _event(series, kind="judge_drift", at=at, summary=summary, evidence=evidence)
+    if alert is not None:
+        alert.event_id = event.event_id
+    elif early is not None:
+        watched.flips.moved = replace(early, event_id=event.event_id)
     return event
 
 
@@ -76,10 +88,11 @@ def steady_event(
 ) -> AlertEvent:
     """The event of a judge that is as before again, or of whom a person says that it is well."""
     series = series or watched.series[against]
-    standing, alert = watched.standing(against), series.alert
-    if alert is None:
+    standing = watched.standing(against)
+    fired = series.alert.event_id if series.alert is not None else watched.open_event(against)
+    if fired is None:
         raise ValueError(f"{series.key!r} has no open alert")
-    evidence: dict[str, object] = {"fired_event_id": alert.event_id}
+    evidence: dict[str, object] = {"fired_event_id": fired}
     name = _plain(series.key.judge_name)
     if action is not None:
         accepted = action.verb == "accept"

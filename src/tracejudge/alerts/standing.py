@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.flips import Flips, flips
 from tracejudge.alerts.rule import RULE, DriftRule, MinimumRule, Rule
 from tracejudge.alerts.state import Series
 from tracejudge.anchors import AnchorRound, Verdict
@@ -61,10 +62,12 @@ class Standing:
     at: datetime
     since: datetime | None  # about when it moved
     event_id: str | None  # of the event that said so
+    flips: tuple[int, int] | None = None  # anchors that fail now, and pass now, where these told that it moved
     model: str = ""  # "X instead of Y", where another model or fingerprint answers than at first
 
     def numbers(self) -> dict[str, object]:
         """JSON values for evidence."""
+        flipped = {} if self.flips is None else {"now_failed": self.flips[0], "now_passed": self.flips[1]}
         return {
             "state": "moved" if self.moved else "steady",
             "anchors": self.set_id,
@@ -80,6 +83,7 @@ class Standing:
             "moved_about": self.since.isoformat() if self.since is not None else None,
             "event_id": self.event_id,
             "model": self.model or None,
+            **flipped,
         }
 
 
@@ -92,6 +96,7 @@ class WatchedJudge:
     reference: dict[str, bool] = field(default_factory=dict)
     series: dict[Against, Series] = field(default_factory=dict)
     before: dict[Against, tuple[int, int]] = field(default_factory=dict)  # agreed, of how many, in rounds until now
+    flips: Flips = field(default_factory=Flips)  # while the agreement with itself is not known
 
     @classmethod
     def first(cls, one: AnchorRound, policy: DriftPolicy) -> WatchedJudge:
@@ -121,6 +126,13 @@ class WatchedJudge:
             found = self.series[against] = Series(key=key, rule=rule)
         return found
 
+    def open_event(self, against: Against) -> str | None:
+        """The event id of what is open: the judge moved by this measure."""
+        series, early = self.series[against], self.flips.moved
+        if series.alert is not None:
+            return series.alert.event_id
+        return early.event_id if early is not None and against == "reference" else None
+
     def accept(self, against: Against, policy: DriftPolicy) -> None:
         """How it judges now is how it is: the next rounds are held against the last one."""
         self.series.pop(against).close()
@@ -129,18 +141,20 @@ class WatchedJudge:
         self.usual = (self.last.model_reported, self.last.fingerprint)
         if against == "reference":
             self.reference.update(self.last.settled)
+            self.flips = Flips()
 
     def standing(self, against: Against) -> Standing | None:
         """None before there is anything to compare."""
         series = self.series[against]
         verdicts, right = self.last.settled, self._right(against)
         now = agreement(verdicts, right)
-        if series.sums.n == 0 or now.n == 0:
+        alert, early = series.alert, self.flips.moved if against == "reference" else None
+        if (series.sums.n == 0 and early is None) or now.n == 0:
             return None
-        alert = series.alert
+        since = alert.start.at if alert is not None else early.at if early is not None else None
         return Standing(
             judge_id=self.last.judge_id,
-            moved=alert is not None,
+            moved=since is not None,
             set_id=self.last.set_id,
             against=against,
             now=now,
@@ -148,8 +162,9 @@ class WatchedJudge:
             passes=pass_share(verdicts, among=self.reference),
             passed=pass_share(self.reference, among=verdicts),
             at=self.last.finished_at or self.last.round_at,
-            since=alert.start.at if alert is not None else None,
-            event_id=alert.event_id if alert is not None else None,
+            since=since,
+            event_id=self.open_event(against),
+            flips=flips(self.reference, verdicts) if early is not None else None,
             model=self._model(),
         )
 
@@ -183,6 +198,7 @@ class WatchedJudge:
             "usual": list(self.usual),
             "reference": self.reference,
             "before": {against: list(one) for against, one in self.before.items()},
+            "flips": self.flips.to_state(),
             "series": {
                 against: {"rule": series.rule.model_dump(mode="json"), "state": series.to_state()}
                 for against, series in self.series.items()
@@ -199,6 +215,7 @@ class WatchedJudge:
         last = AnchorRound(**{**values, "judge_id": JudgeId(values["judge_id"])})
         watched = cls(last=last, usual=(state["usual"][0], state["usual"][1]), reference=dict(state["reference"]))
         watched.before = {against: (one[0], one[1]) for against, one in state["before"].items()}
+        watched.flips = Flips.from_state(state.get("flips"))
         other: dict[Against, Series] = {}
         for against in AGAINST:
             stored = state["series"].get(against)
