@@ -208,7 +208,7 @@ def test_watch_tells_a_webhook_once(at: Workplace, monkeypatch: pytest.MonkeyPat
         at("ingest", "bad.jsonl", "--event-time", "2026-01-31T00:00:00Z", "--event-step", "1m")
         at("consume", "--until-idle")
         assert "firing" in at("watch", "--once")
-        assert "no change" in at("watch", "--once")
+        assert "no series changed" in at("watch", "--once")
     finally:
         server.shutdown()
         thread.join()

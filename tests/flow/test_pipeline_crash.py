@@ -131,7 +131,7 @@ def test_b30_after_a_crash_with_three_of_ten_stored_the_others_are_judged_and_th
 @pytest.mark.slow
 def test_what_was_settled_before_a_kill_is_never_put_to_a_judge_again(lives: Lives) -> None:
     """Killed at every stage in turn, on one store."""
-    kills: list[tuple[Stage, int]] = [("judged", 1), ("scores_stored", 2), ("committed", 1), ("traces_stored", 2)]
+    kills: list[tuple[Stage, int]] = [("traces_stored", 2), ("judged", 1), ("scores_stored", 2), ("committed", 1)]
     settled: dict[str, int] = {}  # trace: how often it had been asked when it was found settled
     for kill in [*kills, None]:
         lives.live(kill)
