@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from tracejudge.scores import Decision
 from tracejudge.store import SamplingEpoch, ScoreFilter, Store, open_store
 from tracejudge.testing import make_trace
 from tracejudge.testing.builders import START
+from tracejudge_consumer.intake import RawRecord
 from tracejudge_consumer.pipeline import Pipeline
 from tracejudge_sdk.codec import encode
 
@@ -99,9 +101,20 @@ def test_two_runs_judge_the_same_traces_with_the_same_chances(
         with changed:
             assert changed.wait_for(condition, PATIENCE_S), "it did not come to it"
 
-    def member(store: Store, group: str, records: int) -> Pipeline:
+    def member(store: Store, group: str, records: int, joined: threading.Event | None = None) -> Pipeline:
+        intake = queue.reader(group)
+        if joined is not None:
+            poll = intake.poll
+
+            def noting(**how: Any) -> list[RawRecord]:
+                found = poll(**how)
+                if intake.assignment():
+                    joined.set()
+                return found
+
+            intake.poll = noting  # type: ignore[method-assign]
         return Pipeline(
-            intake=queue.reader(group),
+            intake=intake,
             store=store,
             panel=ScriptedPanel("dear", "cheap"),
             policy=POLICY,
@@ -116,7 +129,9 @@ def test_two_runs_judge_the_same_traces_with_the_same_chances(
     first, group = stores[0], new_group()
     with Running(member(first, group, 10)) as one:
         wait_until(lambda: stored(first) > 40)
-        with Running(member(first, group, 7)) as two:  # joins: the partitions move
+        joined = threading.Event()
+        with Running(member(first, group, 7, joined)) as two:  # joins: the partitions move
+            assert joined.wait(PATIENCE_S), "the second consumer got no partition"
             queue.append(rows[COUNT // 2 :])
             queue.append(rows[: COUNT // 3])  # a producer that sends again
             wait_until(lambda: stored(first) == 2 * COUNT)
