@@ -79,7 +79,9 @@ class InstantLLM(CustomLLM):
         return CompletionResponse(text="YES")
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise NotImplementedError("nobody streams here")
+        raise NotImplementedError(
+            "nobody streams here"
+        )  # abstract in LlamaIndex's base class; stock evaluators do not ask
 
 
 @dataclass(frozen=True, kw_only=True)

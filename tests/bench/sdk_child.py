@@ -80,6 +80,7 @@ def _langfuse(options: dict[str, str]) -> tuple[Log, Callable[[], object]]:
 
 
 def _opentelemetry(options: dict[str, str]) -> tuple[Log, Callable[[], object]]:
+    # Lives in an environment of its own that the bench installs; types are checked without it.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # type: ignore
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor

@@ -20,7 +20,7 @@ PLANTED = "TRACEJUDGE_CHAOS_PLANTED"
 @pytest.fixture
 def own_broker(kafka_broker: KafkaBroker) -> KafkaBroker:
     if not kafka_broker.owned:
-        pytest.skip("the broker is not ours to kill")
+        pytest.skip("TRACEJUDGE_TEST_KAFKA names a broker that is not ours to kill; unset it and one is started")
     return kafka_broker
 
 
@@ -31,7 +31,7 @@ def test_nothing_is_lost_and_nothing_counted_twice_whatever_breaks(own_broker: K
     assert too_few(outcome, least=1) == []
 
 
-@pytest.mark.skipif(PLANTED not in os.environ, reason="takes a minute: `make chaos` runs it")
+@pytest.mark.skipif(PLANTED not in os.environ, reason="a minute that proves the run itself: `make chaos` runs it")
 def test_the_run_notices_offsets_committed_before_the_store_has_the_work(own_broker: KafkaBroker) -> None:
     """A run that passed with this fault of ours would prove nothing."""
     plan = Plan(seed=SEED, traces=250, each=1, faults=("consumer killed",), planted=True)

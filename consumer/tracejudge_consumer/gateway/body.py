@@ -65,7 +65,7 @@ async def read_body(
         if unpack is not None:
             unpack.end()
         return bytes(body)
-    except BaseException:
+    except BaseException:  # a cancelled request as well: what it unpacked must go just the same; it is raised again
         # The exception's traceback holds this frame, and with it what was unpacked, until the garbage is collected.
         body.clear()
         raise

@@ -114,9 +114,11 @@ class MeteredLLM(CustomLLM):
 
     # LlamaIndex's base class makes these abstract; no evaluator asks for them from async code.
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        # Abstract above; an answer here would block the event loop that all judges share.
         raise NotImplementedError("a judge's model is asked from async code only; use acomplete")
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
+        # Abstract above; a verdict is read whole or not at all.
         raise NotImplementedError("a judge's model does not stream; use acomplete")
 
 

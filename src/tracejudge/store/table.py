@@ -44,12 +44,12 @@ class Table(Generic[_T]):
         self._connection = connection
         self._rejects = rejects
 
-    # Tables that are only read, or only written, have one of these two.
+    # Tables that are only read, or only written, have one of these two; abstract methods would make each write both.
     def _encode(self, value: _T) -> Row:
-        raise NotImplementedError
+        raise NotImplementedError(f"{self.name}: this table is only read here")
 
     def _decode(self, row: Row) -> _T:
-        raise NotImplementedError
+        raise NotImplementedError(f"{self.name}: this table is only written here")
 
     def _block(self, values: Sequence[_T]) -> Block:
         """The columns of these values, for tables that are written all day."""
