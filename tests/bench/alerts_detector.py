@@ -18,7 +18,7 @@ import numpy as np
 from tracejudge.alerts import MinimumRule, SeriesKey
 from tracejudge.alerts.bets import ODDS, PRIOR, hypothetical_rates
 from tracejudge.alerts.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
-from tracejudge.alerts.weights import TRIM, WeightScale
+from tracejudge.alerts.weights import MEMORY, TRIM, WeightScale
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_score
 
@@ -27,6 +27,17 @@ _CLIP = 0.98
 UNIT = 100.0
 """The benchmark's weights have mean 1 and may lie below it, as no inverse probability can: only their ratios matter."""
 _KEY = SeriesKey(rule="bench", environment="production", app="bench", judge_name="judge", judge_id="judge@0")
+
+
+def scaled_weights(scale: WeightScale, weight: Any) -> Any:
+    """`scale.next` of every row, as an array of (weight, design effect): of a constant weight at once."""
+    if weight.size and np.all(weight == 1.0):
+        state = scale.to_state()
+        if not state["rows"] or (state["mean"], state["mean_square"]) == (UNIT, UNIT * UNIT):
+            for _ in range(min(weight.size, MEMORY)):  # no row after these changes what it remembers
+                scale.next(UNIT)
+            return np.ones((weight.size, 2))
+    return np.array([scale.next(UNIT * w) for w in weight.tolist()]).reshape(-1, 2)
 
 
 class Shipped:
@@ -57,8 +68,7 @@ class Shipped:
         b = self.boundary
         unit = np.array([(b - rate) / (b * (1.0 - b)) for rate in hypothetical_rates(b)])
         prior = np.array(PRIOR)
-        scale = WeightScale()
-        scaled = np.array([scale.next(UNIT * w) for w in weight.tolist()]).reshape(-1, 2)
+        scaled = scaled_weights(WeightScale(), weight)
         watermark = np.maximum.accumulate(at_s)
         hours = np.minimum(np.diff(watermark, prepend=watermark[:1]) / 3600.0, LONGEST_STEP_H)
         bets = np.minimum(unit[:, None] * (scaled[:, 0] / scaled[:, 1]), _CLIP / (1.0 - b))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.bench.alerts_detector import _KEY, UNIT
+from tests.bench.alerts_detector import _KEY, UNIT, scaled_weights
 from tracejudge.alerts import DriftRule
 from tracejudge.alerts.baseline import Baseline
 from tracejudge.alerts.bets import CLIP, ODDS
@@ -51,8 +51,7 @@ class Learned:
         self.series.baseline = Baseline(drop=self._baseline.drop)
         self._see(passed, weight, at_s)
         self._baseline.learn_all()
-        for w in weight.tolist():
-            self.series.scale.next(UNIT * w)
+        scaled_weights(self.series.scale, weight)
 
     def update(self, passed: bool, weight: float, at_s: float) -> bool:
         at = datetime.fromtimestamp(at_s, timezone.utc)
@@ -82,8 +81,7 @@ class Learned:
         gaps = np.minimum(np.diff(watermark, prepend=watermark[:1]) / 3600.0, LONGEST_STEP_H)
         hour = (watermark // 3600).astype(np.int64)
         day = (at_s // 3600).astype(np.int64) % 24
-        scale = self.series.scale
-        scaled = np.array([scale.next(UNIT * w) for w in weight.tolist()]).reshape(-1, 2)
+        scaled = scaled_weights(self.series.scale, weight)
         counted = np.minimum(scaled[:, 0], TRIM)
         n_eff = np.cumsum(counted) ** 2 / np.cumsum(counted**2)
         evidence = np.zeros(len(ODDS))
@@ -91,12 +89,12 @@ class Learned:
         cuts = np.flatnonzero(np.diff(hour, prepend=-1, append=-1)).tolist()
         for begin, end in pairwise(cuts):
             self._baseline.move_to(datetime.fromtimestamp(watermark[begin], timezone.utc))
-            bets = [self._baseline.bets_of_hour(k) for k in range(24)]
-            known = [one for one in bets if one is not None]
+            met, place = np.unique(day[begin:end], return_inverse=True)
+            known = [one for one in map(self._baseline.bets_of_hour, met.tolist()) if one is not None]
             if known:
-                b = np.array([one.boundary for one in known])[day[begin:end]]
+                b = np.array([one.boundary for one in known])[place]
                 units = [[d / (one.boundary * (1.0 - one.boundary)) for d in one.drops] for one in known]
-                unit = np.array(units)[day[begin:end]].T
+                unit = np.array(units)[place].T
                 bet = np.minimum(unit * (scaled[begin:end, 0] / scaled[begin:end, 1]), CLIP / (1.0 - b))
                 logs[:, begin:end] = np.log1p(bet * (b - x[begin:end])) / known[0].phi
                 prior = np.array(known[0].prior)
