@@ -27,7 +27,6 @@ from tracejudge.alerts import (
     Engine,
     Notifier,
     Rule,
-    SeenRows,
     SeriesSnapshot,
     SeriesStatus,
     event_from_json,
@@ -38,12 +37,14 @@ from tracejudge.alerts.order import STEP_S, in_order, step_of
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Score, TraceKey
-from tracejudge.store import AlertSnapshot, Cursor, Lease, Store
+from tracejudge.store import AlertSnapshot, Cursor, Store
 from tracejudge_consumer.adoption import overlap_of, seeds
 from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.alert_evidence import AlertEvidence
 from tracejudge_consumer.between_rows import BetweenRows, instant_of
 from tracejudge_consumer.deliveries import Deliveries
+from tracejudge_consumer.fresh_rows import FreshRows
+from tracejudge_consumer.leadership import Leadership
 from tracejudge_consumer.store_upkeep import StoreUpkeep
 
 logger = logging.getLogger(__name__)
@@ -51,10 +52,7 @@ logger = logging.getLogger(__name__)
 LEASE: Final = "alert-loop"
 LOOP_STATE: Final = "alert-loop"  # the snapshot that holds the cursor; all others are the engine's
 _FORMAT: Final = 1
-_PAGE: Final = 5000
 _SAVE_EVERY_ROWS: Final = 20_000  # while catching up: a save costs as much as some thousand rows
-_REREAD_EVERY_S: Final = 60.0
-_LARGEST_STEP: Final = 1_000_000  # rows judged within half a minute that are put in order together
 
 
 class AlertLoop:
@@ -87,13 +85,14 @@ class AlertLoop:
         self._rules = tuple(rules)
         self._drift = drift
         self._clock = clock
-        self._holder = holder
         self._settle = timedelta(seconds=settle_s)
         # A loop that waits for nothing puts nothing in order either.
         self._step_s = min(STEP_S, int(settle_s)) if step_s is None else step_s
         self._lookback = timedelta(seconds=lookback_s)
-        self._lease_ttl_s = lease_ttl_s
         self._checkpoint = checkpoint
+        self._leadership = Leadership(
+            store, LEASE, holder=holder, ttl_s=lease_ttl_s, clock=clock, checkpoint=checkpoint
+        )
         self._deliveries = Deliveries(
             store=store,
             notifiers=notifiers,
@@ -104,8 +103,6 @@ class AlertLoop:
         )
         self._upkeep = StoreUpkeep(store, clock, policy=policy)
         self._evidence = evidence
-        self._lease: Lease | None = None
-        self._renewed_at = 0.0
         self._engine: Engine | None = None
         self._forget()
         Engine(self._rules)  # two rules of one name are a fault of the settings: said now, not at the first tick
@@ -116,12 +113,12 @@ class AlertLoop:
 
         False right after a tick: another process leads, or the lease ran out during the round and the next tick asks.
         """
-        return self._lease is not None
+        return self._leadership.leading
 
     @property
     def late_rows(self) -> int:
         """Rows folded so far that turned up behind the cursor."""
-        return self._late_rows
+        return self._rows.late
 
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last tick; empty while another process leads."""
@@ -132,7 +129,8 @@ class AlertLoop:
 
         Raises ServiceUnavailable when the store does not answer: tick again later. Nothing is lost by it.
         """
-        if not self._lead():
+        # A new lease begins with what is stored: it is taken at the top of a tick only.
+        if not self._still_leading() and not self._leadership.take():
             return []
         try:
             return self._round()
@@ -143,48 +141,21 @@ class AlertLoop:
 
     def close(self) -> None:
         """Gives the lease back, so that another process may lead at once."""
-        lease, self._lease = self._lease, None
         self._forget()
-        if lease is not None:
-            self._store.leases.release(lease)
-
-    # ------------------------------------------------------------------ leading
-
-    def _lead(self) -> bool:
-        """Keeps the lease or takes it. At the top of a tick only: a new lease begins with what is stored."""
-        if self._still_leading():
-            return True
-        now = self._clock.monotonic()
-        self._lease = self._store.leases.acquire(LEASE, self._holder, self._lease_ttl_s)
-        self._renewed_at = now
-        if self._lease is not None:
-            logger.info("alert loop: leading with fencing number %d", self._lease.fencing)
-        self._checkpoint("lease")
-        return self._lease is not None
+        self._leadership.give_back()
 
     def _still_leading(self) -> bool:
-        """Keeps the lease. False: it is lost, nothing folded so far is to be relied on, and the round is over."""
-        now = self._clock.monotonic()
-        if self._lease is None:
-            return False
-        if now - self._renewed_at < self._lease_ttl_s / 3:
-            return True
-        held = self._store.leases.renew(self._lease, self._lease_ttl_s)
-        if held is None:
-            logger.warning("alert loop: lease lost after fencing number %d", self._lease.fencing)
+        """Keeps the lease. False: nothing folded so far is to be relied on, and the round is over."""
+        held = self._leadership.keep()
+        if not held:
             self._forget()
-        self._lease, self._renewed_at = held, now
-        self._checkpoint("lease")
-        return held is not None
+        return held
 
     def _forget(self) -> None:
         self._engine = None
-        self._cursor: Cursor | None = None
+        self._rows = FreshRows(self._store, self._clock, lookback=self._lookback, step_s=self._step_s)
         self._between = BetweenRows()
-        self._seen = SeenRows()
         self._unpublished: list[AlertEvent] = []
-        self._late_rows = 0
-        self._reread_at: float | None = None
         self._saved_at: datetime | None = None
 
     # ------------------------------------------------------------------ one round
@@ -209,49 +180,22 @@ class AlertLoop:
 
     def _fold(self, engine: Engine) -> bool:
         """Folds all rows there are; False when the lease was lost meanwhile."""
-        until = step_of(self._store.now() - self._settle, step_s=self._step_s)
-        place, unsaved = self._begin(), 0
-        held: list[Score] = []  # of a step that may go on in the next page
+        until, unsaved = step_of(self._store.now() - self._settle, step_s=self._step_s), 0
         self._between.read(self._store, until=until)
-        while page := self._store.scores.since(place, until=until, limit=_PAGE):
-            place = Cursor(page[-1].judged_at, page[-1].trace_id)
-            rows, held = self._whole_steps(held + page)
-            unsaved += self._fold_rows(engine, rows)
+        for page in self._rows.pages(until=until):
+            if page.up_to is not None:
+                self._fold_page(engine, page.fresh, up_to=page.up_to)
+                self._checkpoint("folded")
+                unsaved += len(page.fresh)
             if unsaved >= _SAVE_EVERY_ROWS:
                 self._save(engine.snapshot(changed_only=True))
                 unsaved = 0
             if not self._still_leading():
                 return False
-        unsaved += self._fold_rows(engine, held)  # steps end before `until`: this one is whole
         self._fold_page(engine, [])
         if unsaved or self._between.unsaved:
             self._save(engine.snapshot(changed_only=True))
         return True
-
-    def _fold_rows(self, engine: Engine, rows: list[Score]) -> int:
-        """Folds those not folded before and moves the cursor behind them; their number."""
-        if not rows:
-            return 0
-        cursor, last = self._cursor, Cursor(rows[-1].judged_at, rows[-1].trace_id)
-        fresh = [score for score in rows if self._seen.add(score)]
-        late = 0 if cursor is None else sum((s.judged_at, s.trace_id) <= cursor for s in fresh)
-        if late:
-            self._late_rows += late
-            logger.info("alert loop: %d rows turned up behind the cursor and were folded on arrival", late)
-        self._fold_page(engine, fresh, up_to=last.judged_at)
-        if cursor is None or last > cursor:
-            self._cursor = last
-            self._seen.forget_before(last.judged_at - self._lookback)
-        self._checkpoint("folded")
-        return len(fresh)
-
-    def _whole_steps(self, rows: list[Score]) -> tuple[list[Score], list[Score]]:
-        """Whole steps, and the rows of the last one, of which more may come; beyond a million rows it is cut."""
-        if len(rows) > _LARGEST_STEP or self._step_s == 0:
-            return rows, []
-        last = step_of(rows[-1].judged_at, step_s=self._step_s)
-        cut = next((k for k in range(len(rows), 0, -1) if rows[k - 1].judged_at < last), 0)
-        return rows[:cut], rows[cut:]
 
     def _fold_page(self, engine: Engine, rows: list[Score], *, up_to: datetime | None = None) -> None:
         """Folds rows in their order, each action of a person and each round of anchors between those judged before and
@@ -279,15 +223,6 @@ class AlertLoop:
         if not rows or not engine.measures_latency:
             return None
         return self._store.traffic.latencies_ms({row.key: row.event_time for row in rows})
-
-    def _begin(self) -> Cursor | None:
-        """Where to read from: the cursor, or once a minute a stretch before it."""
-        cursor, now = self._cursor, self._clock.monotonic()
-        if cursor is None or (self._reread_at is not None and now - self._reread_at < _REREAD_EVERY_S):
-            return cursor
-        self._reread_at = now
-        start = self._seen.known_from(cursor.judged_at, back=self._lookback)
-        return Cursor(start, "") if start < cursor.judged_at else cursor
 
     def _publish(self, engine: Engine) -> list[AlertEvent]:
         events = self._unpublished
@@ -317,16 +252,15 @@ class AlertLoop:
         """Stores the engine's snapshots and the loop's own in one insert, the loop's last."""
         state = {
             "format": _FORMAT,
-            "seen": self._seen.to_state(),
+            **self._rows.to_state(),
             "unpublished": [event_to_json(event) for event in self._unpublished],
-            "late_rows": self._late_rows,
             **self._between.to_state(),
         }
         now, fencing = self._next_save()
         self._store.alert_snapshots.save_all(
             [
                 *(AlertSnapshot(name=s.name, cursor=None, state=s.state, saved_at=now, fencing=fencing) for s in taken),
-                AlertSnapshot(name=LOOP_STATE, cursor=self._cursor, state=state, saved_at=now, fencing=fencing),
+                AlertSnapshot(name=LOOP_STATE, cursor=self._rows.cursor, state=state, saved_at=now, fencing=fencing),
             ]
         )
         self._checkpoint("snapshots stored")
@@ -341,14 +275,13 @@ class AlertLoop:
 
     def _next_save(self) -> tuple[datetime, int]:
         """The instant and the fencing number of a save."""
-        if self._lease is None:
-            raise RuntimeError("no lease; only the leader saves")
+        fencing = self._leadership.fencing
         now = self._store.now()
         # Of two snapshots under one fencing number the later stands: the store's clock may have been set back.
         if self._saved_at is not None:
             now = max(now, self._saved_at + timedelta(milliseconds=1))
         self._saved_at = now
-        return now, self._lease.fencing
+        return now, fencing
 
     def _restore(self) -> Engine:
         engine = Engine(self._rules, drift=self._drift, overlap=partial(overlap_of, self._store))
@@ -369,8 +302,6 @@ class AlertLoop:
         if state.get("format") != _FORMAT:
             logger.warning("alert loop: its snapshot has another format; all scores are folded again")
             return
-        self._cursor = cursor
-        self._seen = SeenRows.from_state(state["seen"])
+        self._rows.take_up(cursor, state)
         self._unpublished = [event_from_json(event) for event in state["unpublished"]]
-        self._late_rows = state["late_rows"]
         self._between = BetweenRows.from_state(state)

@@ -40,7 +40,7 @@ def test_copies_weigh_in_the_rates_that_an_event_tells() -> None:
     engine = Engine([RULE])
     copies = [row(500 + n, passed=False, minute=240, content_hash="x", inclusion_probability=0.5) for n in range(10)]
     engine.fold([*healthy(240), *copies])
-    series = next(iter(engine._series.values()))
+    series = next(iter(engine._watched.series.values()))
     assert series.sums.n == 241
     assert series.sums.w == 240 + 10 * 2.0
     assert series.sums.wx == 240

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from tracejudge.alerts import explain, growth, kinds, snapshots
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.bridge import HourSums, Overlap, begin
-from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.judge_drift import JudgeDrift
 from tracejudge.alerts.judge_words import judge_changed, with_model_change
 from tracejudge.alerts.rule import HEALTH_RULE, Rule, effective_severity
-from tracejudge.alerts.series_keys import Family, family_of, key_of, order_of, recency
+from tracejudge.alerts.series_keys import family_of, key_of
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.standing import DriftPolicy
 from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.status import SeriesStatus, status_of
-from tracejudge.alerts.succession import judge_before, learned_baselines, predecessor
+from tracejudge.alerts.succession import judge_before, learned_baselines
+from tracejudge.alerts.watched import RETIRE_AFTER, Watched
 from tracejudge.anchors import AnchorRound
 from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceKey
 
-MAX_SERIES_PER_RULE: Final = 1000
-"""Further values of a rule's group_by are not watched, and counted: a group by something without end is a mistake."""
-
 MAX_JUDGE_PLACES: Final = 10_000
 """Judges times applications whose health is watched: names of applications come from producers."""
-
-RETIRE_AFTER: Final = timedelta(days=30)
-"""A quiet series without a row for so long is forgotten, and its part of the alarm budget goes to the others."""
-
 
 FindOverlap = Callable[[SeriesKey, JudgeId, datetime], Overlap | None]
 """Given a series that begins, the JudgeId before it and an instant: what both judged until then."""
@@ -61,11 +53,8 @@ class Engine:
         self.unwatched = 0  # rows of groups beyond the limit
         self.judges = JudgeDrift(drift)
         self._overlap = overlap
-        self._series: dict[SeriesKey, Series] = {}
+        self._watched = Watched(rules)
         self._health: dict[JudgePlace, JudgeHealth] = {}
-        self._silent: dict[Family, SeriesKey] = {}
-        self._budget = Budget(tuple(rules))
-        self._per_rule: Counter[str] = Counter()
         self._watching: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
         self._changed: dict[SeriesKey | JudgePlace, None] = {}  # since the last snapshot, in order
         self._gone: dict[str, None] = {}  # names of snapshots to be marked as retired
@@ -89,15 +78,15 @@ class Engine:
                 self._fold_rule(rule, score, health, events, latency_ms=latency_ms)
             if len(self._health) > known and (before := judge_before(score, self._health)) is not None:
                 rules = self._rules_of(score.environment, score.app, score.judge_name)
-                events.append(judge_changed(score, before, learned_baselines(score, rules, self._series)))
+                events.append(judge_changed(score, before, learned_baselines(score, rules, self._watched.series)))
         return events
 
     def fold_round(self, one: AnchorRound) -> list[AlertEvent]:
         """Folds what a judge said of its anchors; call it between the rows judged before and after it was finished."""
         opened = [
             series.alert.event_id
-            for key, series in self._series.items()
-            if key.judge_id == one.judge_id and series.alert is not None
+            for series in self._watched.series.values()
+            if series.key.judge_id == one.judge_id and series.alert is not None
         ]
         return self.judges.fold(one, open_alerts=sorted(opened))
 
@@ -106,21 +95,20 @@ class Engine:
         about `now` are folded."""
         self._now = now
         events: list[AlertEvent] = []
-        for family, series in sorted(self._latest().items(), key=lambda item: item[0]):
+        for family, series in self._watched.latest():
             limit, last = series.rule.silence_limit, series.last_judged_at
-            if limit is None or last is None or now - last <= limit or family in self._silent:
+            if limit is None or last is None or now - last <= limit or family in self._watched.silent:
                 continue
             series.silent = True
-            self._silent[family] = series.key
+            self._watched.silent[family] = series.key
             # The instant of the deadline, not of the tick: another process that notices it later says the same.
             events.append(explain.silence(series, at=last + limit, limit=limit))
             self._changed[series.key] = None
-        for key in sorted(self._series, key=order_of):
-            series = self._series[key]
+        for series in self._watched:
             deadline = growth.reminder_due(series, now)
             if deadline is not None:
                 events.append(self._beside(series, growth.reminder(series, at=deadline)))
-                self._changed[key] = None
+                self._changed[series.key] = None
         self._retire(now)
         return events + self.judges.tick(now)
 
@@ -132,11 +120,10 @@ class Engine:
         events: list[AlertEvent] = []
         if action.verb not in ("accept", "dismiss", "acknowledge"):
             return events
-        for key in sorted(self._series, key=order_of):
-            series = self._series[key]
-            if series.alert is None or not action.matches(key, event_id=series.alert.event_id):
+        for series in self._watched:
+            if series.alert is None or not action.matches(series.key, event_id=series.alert.event_id):
                 continue
-            self._changed[key] = None
+            self._changed[series.key] = None
             if action.verb == "acknowledge":
                 series.alert.acknowledged = True
                 continue
@@ -157,12 +144,12 @@ class Engine:
         rule = self.rules.get(key.rule)
         if rule is None or rule.budget != "quality":
             return
-        series = self._series.get(key)
+        series = self._watched.series.get(key)
         if series is None:
-            if self._per_rule[rule.name] >= MAX_SERIES_PER_RULE:
+            if not self._watched.has_room(key):
                 return
             series = kinds.new_series(key=key, rule=rule)
-            self._add(series)
+            self._watched.add(series)
         self._begin(series, at=at, hours=hours)
         self._changed[key] = None
 
@@ -170,7 +157,7 @@ class Engine:
         """The baseline of a series that begins, or is young, from what is known of it and of the JudgeId before it."""
         if series.baseline is None or series.alert is not None or series.rule.budget != "quality":
             return
-        old = predecessor(series.key, self._series)
+        old = self._watched.predecessor(series.key)
         fresh = series.last_judged_at is None
         overlap = self._overlap(series.key, JudgeId(old.key.judge_id), at) if old and at and fresh else None
         series.baseline, series.begun = begin(
@@ -184,19 +171,19 @@ class Engine:
 
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last fold and tick, in the order of their keys; those of judges last."""
-        quality = [self._status(self._series[key]) for key in sorted(self._series, key=order_of)]
+        quality = [self._status(series) for series in self._watched]
         return quality + self.judges.status(now=self._now)
 
     def snapshot(self, *, changed_only: bool = False) -> list[SeriesSnapshot]:
         """The state of all series, or of those that changed since the last snapshot (retired ones say so)."""
         chosen: Iterable[SeriesKey | JudgePlace]
-        chosen = self._changed if changed_only else [*self._series, *self._health]
+        chosen = self._changed if changed_only else [*self._watched.series, *self._health]
         taken = [SeriesSnapshot(name, snapshots.RETIRED) for name in self._gone]
         for what in chosen:
             if isinstance(what, JudgePlace):
                 taken.append(snapshots.of_health(what, self._health[what]))
             else:
-                taken.append(snapshots.of_series(self._series[what]))
+                taken.append(snapshots.of_series(self._watched.series[what]))
         self._changed.clear()
         self._gone.clear()
         return taken + self.judges.snapshot(changed_only=changed_only)
@@ -220,10 +207,7 @@ class Engine:
                 continue
             rule = self.rules.get(found.rule.name)
             if rule is not None and _same_question(found.rule, rule, key=found.key):
-                series = found.series(rule)
-                self._add(series)
-                if series.silent:
-                    self._silent[family_of(series.key)] = series.key
+                self._watched.add(found.series(rule))
                 continue
             old = found.series(found.rule)
             if old.alert is not None:
@@ -261,22 +245,22 @@ class Engine:
         self, rule: Rule, score: Score, health: JudgeHealth, events: list[AlertEvent], *, latency_ms: float | None
     ) -> None:
         key = key_of(rule, score)
-        series = self._series.get(key)
+        series = self._watched.series.get(key)
         if series is None:
-            if self._per_rule[rule.name] >= MAX_SERIES_PER_RULE:
+            if not self._watched.has_room(key):
                 self.unwatched += 1
                 return
             series = kinds.new_series(key=key, rule=rule)
             self._begin(series, at=score.judged_at)
-            self._add(series)
-        quiet = self._silent.pop(family_of(key), None) if self._silent else None
+            self._watched.add(series)
+        quiet = self._watched.silent.pop(family_of(key), None) if self._watched.silent else None
         if quiet is not None:
-            self._series[quiet].silent = False
-            events.append(explain.data_back(self._series[quiet], at=score.judged_at))
+            self._watched.series[quiet].silent = False
+            events.append(explain.data_back(self._watched.series[quiet], at=score.judged_at))
             self._changed[quiet] = None
-        turn = series.fold(score, alarm_hours=self._budget.alarm_hours(key, rule), latency_ms=latency_ms)
+        turn = series.fold(score, alarm_hours=self._watched.alarm_hours(series), latency_ms=latency_ms)
         if turn is Turn.FIRED:
-            fired = kinds.firing(series, share=self._budget.share(key), health=health.share)
+            fired = kinds.firing(series, share=self._watched.share(key), health=health.share)
             events.append(self._beside(series, with_model_change(fired, health)))
         elif turn is Turn.RESOLVED:
             events.append(self._beside(series, kinds.resolved(series, at=score.judged_at)))
@@ -289,40 +273,10 @@ class Engine:
         """The event with what is known of its judge, where it is about verdicts."""
         return self.judges.beside(event) if series.rule.budget == "quality" else event
 
-    def _add(self, series: Series) -> None:
-        self._series[series.key] = series
-        self._per_rule[series.key.rule] += 1
-        self._budget.add(series.key)
-
-    def _latest(self) -> dict[Family, Series]:
-        """Of each family the series with the latest row: an older JudgeId, or a group that is rare, is not silence."""
-        latest: dict[Family, Series] = {}
-        for key, series in self._series.items():
-            if series.last_judged_at is None:
-                continue
-            family = family_of(key)
-            other = latest.get(family)
-            if other is None or recency(series) > recency(other):
-                latest[family] = series
-        return latest
-
     def _retire(self, now: datetime) -> None:
-        keep = set(self._silent.values())
-        old = [
-            series
-            for series in self._series.values()
-            if series.last_judged_at is not None
-            and now - series.last_judged_at > RETIRE_AFTER
-            and series.alert is None
-            and series.key not in keep
-        ]
-        for series in old:
-            del self._series[series.key]
-            self._per_rule[series.key.rule] -= 1
-            self._changed.pop(series.key, None)
-            self._gone[snapshots.series_name(series.key)] = None
-        if old:
-            self._budget = Budget(tuple(self.rules.values()), keys=self._series)
+        for key in self._watched.retire(now):
+            self._changed.pop(key, None)
+            self._gone[snapshots.series_name(key)] = None
         for place, health in list(self._health.items()):
             if health.last_judged_at is not None and now - health.last_judged_at > RETIRE_AFTER:
                 del self._health[place]
@@ -331,7 +285,7 @@ class Engine:
 
     def _status(self, series: Series) -> SeriesStatus:
         key = series.key
-        alarm_hours = self._budget.alarm_hours(key, series.rule)
+        alarm_hours = self._watched.alarm_hours(series)
         health = self._health.get(JudgePlace(key.environment, key.app, key.judge_name, key.judge_id))
         return status_of(series, alarm_hours=alarm_hours, health=health, now=self._now)
 

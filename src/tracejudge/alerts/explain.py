@@ -56,7 +56,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         "started_about": _iso(alert.start.at),
         "before": rate_numbers(before),
         "since": rate_numbers(since),
-        "worst_trace_ids": list(series.worst_since(alert.start.at)),
+        "worst_trace_ids": list(series.examples.worst_since(alert.start.at)),
     }
     if series.page is not None:
         evidence["page_drop"] = rule.page_drop

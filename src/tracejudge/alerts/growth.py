@@ -30,7 +30,7 @@ def escalated(series: Series, *, at: datetime) -> AlertEvent:
         "started_about": alert.start.at.isoformat(timespec="milliseconds"),
         "before": explain.rate_numbers(explain.rate_of(series.before_start)),
         "since": explain.rate_numbers(since),
-        "worst_trace_ids": list(series.worst_since(alert.start.at)),
+        "worst_trace_ids": list(series.examples.worst_since(alert.start.at)),
     }
     if series.rule.measure != "quality":
         evidence["measure"], evidence["at_most"] = series.rule.measure, series.rule.at_most

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tracejudge.alerts.baseline import Baseline
 from tracejudge.alerts.bets import PRIOR, Bets
 from tracejudge.alerts.detector import DropDetector
 from tracejudge.alerts.durations import parse_duration
 from tracejudge.alerts.event import SeriesKey, Severity
+from tracejudge.alerts.examples import Examples
 from tracejudge.alerts.measures import WEIGHTED, good
 from tracejudge.alerts.open_alert import OpenAlert
 from tracejudge.alerts.page_worthy import page_evidence_of
@@ -45,8 +45,6 @@ those of ordinary rows in a double, or be infinite, and silence the series for g
 WARM_AT: Final = 0.10
 """A series with a learned baseline is warming up until it would tell a drop so small, as a share."""
 
-_FAILURES_KEPT: Final = 32
-
 
 class Turn(Enum):
     """What a row did to a series."""
@@ -54,14 +52,6 @@ class Turn(Enum):
     FIRED = "fired"
     RESOLVED = "resolved"
     ESCALATED = "escalated"
-
-
-class Failure(NamedTuple):
-    """A failed trace, remembered as an example."""
-
-    at: datetime
-    score: float
-    trace_id: str
 
 
 class Series:
@@ -81,7 +71,7 @@ class Series:
         self.repeats = Repeats()
         self.sums = Sums()
         self.origin = Sums()  # the rows before it belong to an earlier incident
-        self.failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
+        self.examples = Examples()
         self.too_late = 0
         self.unusable = 0
         self.heuristic = False
@@ -141,8 +131,8 @@ class Series:
             learning.see(passed=passed, weight=weight, at=at)
         self.sums = self.sums.plus(passed=passed, weight=weight, trimmed=scaled.trimmed)
         if not passed:
-            worst = score.score if measure == "quality" and score.score is not None else 0.0
-            self.failures.append(Failure(at, worst, score.trace_id))
+            verdict = score.score if measure == "quality" else None
+            self.examples.add(at=at, score=verdict, trace_id=score.trace_id)
         if self.alert is not None:
             if self._recovered(self.alert):
                 return Turn.RESOLVED
@@ -271,12 +261,6 @@ class Series:
         end = start.before if start is not None else self.sums
         return end.since(self.origin) if end.n >= self.origin.n else Bucket()
 
-    def worst_since(self, at: datetime, *, limit: int = 5) -> tuple[str, ...]:
-        """Ids of remembered failures since `at`, lowest score first, then latest."""
-        found = [failure for failure in self.failures if failure.at >= at]
-        found.sort(key=lambda failure: (failure.score, -failure.at.timestamp(), failure.trace_id))
-        return tuple(failure.trace_id for failure in found[:limit])
-
     @property
     def warming_up(self) -> bool:
         """Too few effective samples to say anything, or a baseline too young to tell a drop of 10 points."""
@@ -296,7 +280,7 @@ class Series:
             "last_judged_at": _text(self.last_judged_at),
             "sums": list(self.sums),
             "origin": list(self.origin),
-            "failures": [[failure.at.isoformat(), failure.score, failure.trace_id] for failure in self.failures],
+            "failures": self.examples.to_state(),
             "too_late": self.too_late,
             "unusable": self.unusable,
             "heuristic": self.heuristic,
@@ -318,9 +302,7 @@ class Series:
         series.last_judged_at = _instant(state["last_judged_at"])
         series.sums = Sums.from_state(state["sums"])
         series.origin = Sums.from_state(state["origin"])
-        series.failures.extend(
-            Failure(datetime.fromisoformat(at), score, ident) for at, score, ident in state["failures"]
-        )
+        series.examples = Examples.from_state(state["failures"])
         series.too_late = state["too_late"]
         series.unusable = state.get("unusable", 0)  # older snapshots have none
         series.heuristic = state["heuristic"]

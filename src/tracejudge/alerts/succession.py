@@ -7,21 +7,9 @@ from collections.abc import Iterable, Mapping
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.rule import Rule
-from tracejudge.alerts.series_keys import family_of, key_of, recency
+from tracejudge.alerts.series_keys import key_of
 from tracejudge.alerts.state import Series
 from tracejudge.scores import Score
-
-
-def predecessor(key: SeriesKey, series: Mapping[SeriesKey, Series]) -> Series | None:
-    """The series of the same slice under the JudgeId that was judging last before; None when there is none."""
-    same = [
-        one
-        for other, one in series.items()
-        if other.judge_id != key.judge_id
-        and one.last_judged_at is not None
-        and (family_of(other), other.group) == (family_of(key), key.group)
-    ]
-    return max(same, key=recency, default=None)
 
 
 def judge_before(score: Score, health: Mapping[JudgePlace, JudgeHealth]) -> str | None:

@@ -17,7 +17,7 @@ from tracejudge.alerts.measures import WEIGHTED, good
 from tracejudge.alerts.open_alert import OpenAlert
 from tracejudge.alerts.recovery import RecoveryDetector
 from tracejudge.alerts.rule import Rule, ThresholdRule
-from tracejudge.alerts.state import SMALLEST_PROBABILITY, Failure, Series, Turn
+from tracejudge.alerts.state import SMALLEST_PROBABILITY, Series, Turn
 from tracejudge.alerts.sums import Place, Sums
 from tracejudge.scores import Bucket, Score
 
@@ -62,7 +62,7 @@ class WindowSeries(Series):
         self._open[number] = self._open.get(number, Sums()).plus(passed=passed, weight=weight)
         self.sums = self.sums.plus(passed=passed, weight=weight)
         if not passed:
-            self.failures.append(Failure(at, score.score if score.score is not None else 0.0, score.trace_id))
+            self.examples.add(at=at, score=score.score, trace_id=score.trace_id)
 
     def _decide(self, judged_at: datetime) -> Turn | None:
         """Decides the oldest window that is complete; one with each row, so that each has its own event."""

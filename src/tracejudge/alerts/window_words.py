@@ -66,7 +66,7 @@ def _event(series: WindowSeries, kind: EventKind, *, ends: bool, at: datetime | 
     if rule.measure != "quality":
         evidence["measure"], evidence["at_most"] = rule.measure, rule.at_most
     if kind == "firing":
-        evidence["worst_trace_ids"] = list(series.worst_since(alert.start.at))
+        evidence["worst_trace_ids"] = list(series.examples.worst_since(alert.start.at))
     else:
         evidence["fired_event_id"] = alert.event_id
         evidence["fired_at"] = alert.at.isoformat(timespec="milliseconds")

@@ -1,0 +1,99 @@
+"""Score rows that were not folded yet, in the order in which they were judged, and the place that was reached.
+
+Rows come in whole steps (alerts/order.py), so that each step can be put in order by itself. Once a minute a stretch
+behind the place is read again, for rows that were stored later than those judged after them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from tracejudge.alerts import SeenRows
+from tracejudge.alerts.order import step_of
+from tracejudge.clock import Clock
+from tracejudge.scores import Score
+from tracejudge.store import Cursor, Store
+
+logger = logging.getLogger(__name__)
+
+_PAGE: Final = 5000
+_REREAD_EVERY_S: Final = 60.0
+_LARGEST_STEP: Final = 1_000_000  # rows judged within half a minute that are put in order together
+
+
+class Rows(NamedTuple):
+    """Rows of whole steps. `up_to` is when the last one that was read was judged, fresh or not; None where no step is
+    whole yet."""
+
+    fresh: list[Score]
+    up_to: datetime | None
+
+
+class FreshRows:
+    """Reads the rows of a store from `cursor` on; without one, from the beginning. `late` counts those that turned up
+    behind it so far. A `step_s` of 0 puts nothing in order."""
+
+    def __init__(self, store: Store, clock: Clock, *, lookback: timedelta, step_s: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._lookback = lookback
+        self._step_s = step_s
+        self.cursor: Cursor | None = None
+        self.late = 0
+        self._seen = SeenRows()
+        self._reread_at: float | None = None
+
+    def pages(self, *, until: datetime) -> Iterator[Rows]:
+        """All rows judged up to `until`, the end of a step. The place has moved behind a page when it is given: if its
+        rows are not folded after all, go on from what was stored. Raises ServiceUnavailable."""
+        place, held = self._begin(), list[Score]()  # held: of a step that may go on in the next page
+        while page := self._store.scores.since(place, until=until, limit=_PAGE):
+            place = Cursor(page[-1].judged_at, page[-1].trace_id)
+            whole, held = self._whole_steps(held + page)
+            yield self._fresh(whole)
+        if held:
+            yield self._fresh(held)
+
+    def _begin(self) -> Cursor | None:
+        """Where to read from: the cursor, or once a minute a stretch before it."""
+        cursor, now = self.cursor, self._clock.monotonic()
+        if cursor is None or (self._reread_at is not None and now - self._reread_at < _REREAD_EVERY_S):
+            return cursor
+        self._reread_at = now
+        start = self._seen.known_from(cursor.judged_at, back=self._lookback)
+        return Cursor(start, "") if start < cursor.judged_at else cursor
+
+    def _whole_steps(self, rows: list[Score]) -> tuple[list[Score], list[Score]]:
+        """Whole steps, and the rows of the last one, of which more may come; beyond a million rows it is cut."""
+        if len(rows) > _LARGEST_STEP or self._step_s == 0:
+            return rows, []
+        last = step_of(rows[-1].judged_at, step_s=self._step_s)
+        cut = next((k for k in range(len(rows), 0, -1) if rows[k - 1].judged_at < last), 0)
+        return rows[:cut], rows[cut:]
+
+    def _fresh(self, rows: list[Score]) -> Rows:
+        if not rows:
+            return Rows([], None)
+        cursor, last = self.cursor, Cursor(rows[-1].judged_at, rows[-1].trace_id)
+        fresh = [score for score in rows if self._seen.add(score)]
+        late = 0 if cursor is None else sum((s.judged_at, s.trace_id) <= cursor for s in fresh)
+        if late:
+            self.late += late
+            logger.info("alert loop: %d rows turned up behind the cursor and are folded on arrival", late)
+        if cursor is None or last > cursor:
+            self.cursor = last
+            self._seen.forget_before(last.judged_at - self._lookback)
+        return Rows(fresh, last.judged_at)
+
+    def to_state(self) -> dict[str, Any]:
+        """JSON values, without the cursor; `take_up` continues exactly."""
+        return {"seen": self._seen.to_state(), "late_rows": self.late}
+
+    def take_up(self, cursor: Cursor | None, state: Mapping[str, Any]) -> None:
+        """Goes on where another left off."""
+        self.cursor = cursor
+        self._seen = SeenRows.from_state(state["seen"])
+        self.late = state["late_rows"]

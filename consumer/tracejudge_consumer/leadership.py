@@ -1,0 +1,84 @@
+"""Who leads: one process at a time holds a lease of the store, and asks at each step whether it still does.
+
+A lease is taken at the top of a round only, since what was known before belongs to an earlier one. Within a round it is
+renewed once a third of its time is over, so that a single slow answer costs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from tracejudge.clock import Clock
+from tracejudge.store import Lease, Store
+
+logger = logging.getLogger(__name__)
+
+
+class Leadership:
+    """The lease `name`, as far as this process has it. `holder` must be unique to the process. Not thread-safe.
+
+    Every method that asks the store raises ServiceUnavailable while it is away.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        holder: str,
+        ttl_s: float,
+        clock: Clock,
+        checkpoint: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._holder = holder
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._checkpoint = checkpoint
+        self._lease: Lease | None = None
+        self._renewed_at = 0.0
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process held the lease when it was last asked for."""
+        return self._lease is not None
+
+    @property
+    def fencing(self) -> int:
+        """The number of the lease, higher with each leader. Raises RuntimeError without a lease."""
+        if self._lease is None:
+            raise RuntimeError(f"no lease {self._name!r}; only who leads has a fencing number")
+        return self._lease.fencing
+
+    def take(self) -> bool:
+        """Takes the lease; False while another process has it. Of a lease that is held it is a renewal."""
+        now = self._clock.monotonic()
+        self._lease = self._store.leases.acquire(self._name, self._holder, self._ttl_s)
+        self._renewed_at = now
+        if self._lease is not None:
+            logger.info("%s: leading with fencing number %d", self._name, self._lease.fencing)
+        self._checkpoint("lease")
+        return self._lease is not None
+
+    def keep(self) -> bool:
+        """Keeps the lease. False: there is none, or it is lost, and what was worked out under it is not to be relied
+        on."""
+        now = self._clock.monotonic()
+        if self._lease is None:
+            return False
+        if now - self._renewed_at < self._ttl_s / 3:
+            return True
+        held = self._store.leases.renew(self._lease, self._ttl_s)
+        if held is None:
+            logger.warning("%s: lease lost after fencing number %d", self._name, self._lease.fencing)
+        self._lease, self._renewed_at = held, now
+        self._checkpoint("lease")
+        return held is not None
+
+    def give_back(self) -> None:
+        """Lets another process lead at once."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._store.leases.release(lease)

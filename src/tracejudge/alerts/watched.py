@@ -1,0 +1,115 @@
+"""Which series there are: who is let in, what share of the promise each has, who is silent, and who is forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from tracejudge.alerts.budget import Budget
+from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.rule import Rule
+from tracejudge.alerts.series_keys import Family, family_of, order_of, recency
+from tracejudge.alerts.state import Series
+
+MAX_SLICES_PER_RULE: Final = 1000
+"""Of all applications together: names of applications come from producers. What is beyond them is not watched, and
+counted. A new JudgeId takes no further place."""
+
+RETIRE_AFTER: Final = timedelta(days=30)
+"""A quiet series without a row for so long is forgotten, and its part of the alarm budget goes to the others."""
+
+
+class _Slice(NamedTuple):
+    """One place of a rule, whatever JudgeIds have judged there."""
+
+    family: Family
+    group: tuple[tuple[str, str], ...]
+
+
+class Watched:
+    """The series of some rules, by their keys."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = tuple(rules)
+        self.series: dict[SeriesKey, Series] = {}
+        self.silent: dict[Family, SeriesKey] = {}  # of each family without rows the series that says so
+        self._budget = Budget(self._rules)
+        self._slices: defaultdict[_Slice, dict[SeriesKey, None]] = defaultdict(dict)
+        self._per_rule: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[Series]:
+        """In the order of their keys."""
+        return iter(self.series[key] for key in sorted(self.series, key=order_of))
+
+    def has_room(self, key: SeriesKey) -> bool:
+        """Whether a series of this key may be added."""
+        return _slice_of(key) in self._slices or self._per_rule[key.rule] < MAX_SLICES_PER_RULE
+
+    def add(self, series: Series) -> None:
+        """A series that is watched from now on."""
+        key = series.key
+        self.series[key] = series
+        place = _slice_of(key)
+        if place not in self._slices:
+            self._per_rule[key.rule] += 1
+        self._slices[place][key] = None
+        self._budget.add(key)
+        if series.silent:
+            self.silent[family_of(key)] = key
+
+    def share(self, key: SeriesKey) -> float:
+        """The part of the promise of its (environment, app) that is the series' own, in (0, 1]."""
+        return self._budget.share(key)
+
+    def alarm_hours(self, series: Series) -> float:
+        """The evidence, in hours, at which the series fires."""
+        return self._budget.alarm_hours(series.key, series.rule)
+
+    def predecessor(self, key: SeriesKey) -> Series | None:
+        """The series of the same slice under the JudgeId that was judging last before; None when there is none."""
+        same = (self.series[other] for other in self._slices.get(_slice_of(key), ()) if other.judge_id != key.judge_id)
+        return max((one for one in same if one.last_judged_at is not None), key=recency, default=None)
+
+    def latest(self) -> list[tuple[Family, Series]]:
+        """Of each family, in order, the series with the latest row: an older JudgeId or a rare group is not silence."""
+        found: dict[Family, Series] = {}
+        for key, series in self.series.items():
+            if series.last_judged_at is None:
+                continue
+            family = family_of(key)
+            other = found.get(family)
+            if other is None or recency(series) > recency(other):
+                found[family] = series
+        return sorted(found.items(), key=lambda item: item[0])
+
+    def retire(self, now: datetime) -> list[SeriesKey]:
+        """Forgets the quiet series that have had no row for `RETIRE_AFTER`."""
+        keep = set(self.silent.values())
+        old = [
+            key
+            for key, series in self.series.items()
+            if series.last_judged_at is not None
+            and now - series.last_judged_at > RETIRE_AFTER
+            and series.alert is None
+            and key not in keep
+        ]
+        self._forget(old)
+        return old
+
+    def _forget(self, keys: Iterable[SeriesKey]) -> None:
+        gone = list(keys)
+        for key in gone:
+            del self.series[key]
+            place = _slice_of(key)
+            self._slices[place].pop(key)
+            if not self._slices[place]:
+                del self._slices[place]
+                self._per_rule[key.rule] -= 1
+        if gone:
+            self._budget = Budget(self._rules, keys=self.series)
+
+
+def _slice_of(key: SeriesKey) -> _Slice:
+    return _Slice(family_of(key), key.group)
