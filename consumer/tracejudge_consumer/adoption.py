@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tracejudge.alerts import Action, HourSums, Overlap, Rule, SeriesKey
+from tracejudge.alerts.slices import is_other
 from tracejudge.judging import JudgeSpec
 from tracejudge.scores import JudgeId
 from tracejudge.store import Adoption, RateQuery, Store, UserAction
@@ -80,7 +81,10 @@ def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[Series
 
 
 def overlap_of(store: Store, key: SeriesKey, before: JudgeId, at: datetime) -> Overlap | None:
-    """What the JudgeId of a series that begins said, until then, of traces that the one before it judged live."""
+    """What the JudgeId of a series that begins said, until then, of traces that the one before it judged live; None for
+    the series of all values beyond a rule's limit, whose traces nothing tells from others."""
+    if is_other(key):
+        return None
     sums = store.pair_sums(
         old=before,
         new=JudgeId(key.judge_id),

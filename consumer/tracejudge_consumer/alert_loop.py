@@ -36,7 +36,7 @@ from tracejudge.alerts.channels import ChannelPolicy
 from tracejudge.alerts.order import STEP_S, in_order, step_of
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
-from tracejudge.scores import Score, TraceKey
+from tracejudge.scores import Score, TraceFacts, TraceKey
 from tracejudge.store import AlertSnapshot, Cursor, Store
 from tracejudge_consumer.adoption import overlap_of, seeds
 from tracejudge_consumer.alert_actions import read_actions
@@ -203,11 +203,11 @@ class AlertLoop:
 
         Without it all that is left is taken: no row that was judged before is to come.
         """
-        latencies = self._latencies(engine, rows)
+        facts = self._facts(engine, rows)
         while (one := self._between.next_before(up_to)) is not None:
             at = instant_of(one)
             before = [row for row in rows if row.judged_at < at]
-            self._unpublished += engine.fold(in_order(before, step_s=self._step_s), latencies=latencies)
+            self._unpublished += engine.fold(in_order(before, step_s=self._step_s), facts=facts)
             rows = rows[len(before) :]
             if isinstance(one, Action):
                 if one.verb == "adopt":
@@ -216,13 +216,13 @@ class AlertLoop:
                 self._unpublished += engine.apply(one)
             else:
                 self._unpublished += engine.fold_round(one)
-        self._unpublished += engine.fold(in_order(rows, step_s=self._step_s), latencies=latencies)
+        self._unpublished += engine.fold(in_order(rows, step_s=self._step_s), facts=facts)
 
-    def _latencies(self, engine: Engine, rows: Sequence[Score]) -> Mapping[TraceKey, float] | None:
-        """How long the app took, where a rule wants to know."""
-        if not rows or not engine.measures_latency:
+    def _facts(self, engine: Engine, rows: Sequence[Score]) -> Mapping[TraceKey, TraceFacts] | None:
+        """What rules want to know of the traces."""
+        if not rows or not engine.asks_traces:
             return None
-        return self._store.traffic.latencies_ms({row.key: row.event_time for row in rows})
+        return self._store.traffic.facts({row.key: row.event_time for row in rows}, fields=engine.trace_fields)
 
     def _publish(self, engine: Engine) -> list[AlertEvent]:
         events = self._unpublished

@@ -6,6 +6,7 @@ the reason why there is none. A judge's failure is a score with outcome invalid:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -42,6 +43,14 @@ class TraceKey(NamedTuple):
     environment: str
     app: str
     trace_id: str
+
+
+class TraceFacts(NamedTuple):
+    """What alert rules may want to know of a trace beside its verdicts: how long the app took, in ms, where that is
+    known, and values of its fields by name (`tags.NAME` for a tag)."""
+
+    latency_ms: float | None
+    fields: Mapping[str, str]
 
 
 class Outcome(str, Enum):

@@ -204,3 +204,24 @@ def test_a_row_of_no_observable_probability_bridges_nothing(store: Store) -> Non
         old=OLD, new=new, environment=key.environment, app=key.app, group={}, before=at + timedelta(minutes=1)
     )
     assert (sums.n, sums.w, sums.w2) == (2, 2.0, 2.0)
+
+
+def test_a_slice_by_a_tag_is_bridged_by_its_own_pairs_alone(store: Store) -> None:
+    new = JudgeId("lexical@222222222222")
+    at = store.now() - timedelta(hours=1)
+    tenants = ("acme", "acme", "globex")
+    traces = [make_trace(number, event_time=at, tags={"tenant": tenant}) for number, tenant in enumerate(tenants)]
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=at) for trace in traces])
+    for number in range(len(tenants)):
+        common: dict[str, Any] = {"event_time": at, "judged_at": at}
+        store.scores.insert([make_score(number, judge_id=OLD, **common), make_score(number, judge_id=new, **common)])
+    key = make_score(0)
+    sums = store.pair_sums(
+        old=OLD,
+        new=new,
+        environment=key.environment,
+        app=key.app,
+        group={"tags.tenant": "acme"},
+        before=at + timedelta(minutes=1),
+    )
+    assert sums.n == 2

@@ -123,6 +123,24 @@ def test_a_fall_in_one_category_is_told_with_its_slice_its_start_and_its_worst_t
     assert explainer.explained([event], still_open=frozenset({event.event_id})) == [event]
 
 
+def test_a_rule_by_a_tag_has_its_evidence_from_the_traces_of_that_tag(world: World) -> None:
+    def only_acme_falls(number: int, fields: dict[str, Any]) -> None:
+        fields["tags"] = {"tenant": "acme" if fields["category"] == "billing" else f"t{number % 2}"}
+
+    world.fall(edit=only_acme_falls)
+    rule = MinimumRule(name="by-tenant", judge="faithfulness", minimum=0.88, group_by=("tags.tenant",), max_series=2)
+    events = world.loop(rules=[rule]).tick()
+    (event,) = [event for event in events if event.kind == "firing"]
+    assert event.series.group == (("tags.tenant", "acme"),)
+    compared = part(event, "compared")
+    assert compared["since"]["judged"] < 60, "of about 120 traces since then, those of acme alone"
+    assert compared["since"]["rate"] < 0.3
+    page = (world.folder / f"{event.event_id}.html").read_text(encoding="utf-8")
+    assert "tags.tenant acme" in page
+    # Of what is beyond the limit no trace can be told from others: told, without evidence.
+    assert [event.series.group for event in events if event.kind == "more_values"] == [(("tags.tenant", "(other)"),)]
+
+
 def test_evidence_that_fails_or_cannot_be_written_holds_no_notification_up(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,7 +13,7 @@ from tracejudge.alerts import AlertEvent, DriftRule, Engine, MinimumRule
 from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.evidence import tells_of_a_fall
-from tracejudge.scores import Score, TraceKey, Usage
+from tracejudge.scores import Score, TraceFacts, TraceKey, Usage
 
 MEASURES: dict[str, dict[str, Any]] = {
     "invalid": {},
@@ -30,9 +30,11 @@ def rule(measure: str, **fields: Any) -> MinimumRule:
     return MinimumRule(**{**values, **fields})
 
 
-def traffic(measure: str, *, bad_from: int, length: int, seed: int = 1) -> tuple[list[Score], dict[TraceKey, float]]:
+def traffic(
+    measure: str, *, bad_from: int, length: int, seed: int = 1
+) -> tuple[list[Score], dict[TraceKey, TraceFacts]]:
     """One trace a minute; 3 % are bad in the measure, and half of them from `bad_from` on."""
-    rng, rows, latencies = random.Random(seed), [], {}
+    rng, rows, facts = random.Random(seed), [], {}
     for k in range(length):
         bad = rng.random() < (0.5 if k >= bad_from else 0.03)
         usage = Usage(
@@ -45,8 +47,8 @@ def traffic(measure: str, *, bad_from: int, length: int, seed: int = 1) -> tuple
         one = row(k, passed=None if bad and measure == "invalid" else True, usage=usage)
         wait = timedelta(seconds=600 if bad and measure == "lag_s" else 20)
         rows.append(row(k, passed=None if one.score is None else True, usage=usage, judged_at=one.event_time + wait))
-        latencies[one.key] = 5000.0 if bad and measure == "latency_ms" else 300.0
-    return rows, latencies
+        facts[one.key] = TraceFacts(5000.0 if bad and measure == "latency_ms" else 300.0, {})
+    return rows, facts
 
 
 def fired(events: list[AlertEvent]) -> list[tuple[str, str]]:
@@ -55,9 +57,9 @@ def fired(events: list[AlertEvent]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_each_measure_tells_of_its_own_trouble_and_of_no_other(measure: str) -> None:
-    rows, latencies = traffic(measure, bad_from=400, length=500)
+    rows, facts = traffic(measure, bad_from=400, length=500)
     rules = [*(rule(name) for name in MEASURES), MinimumRule(name="quality", judge="lexical", minimum=0.9)]
-    events = Engine(rules).fold(rows, latencies=latencies)
+    events = Engine(rules).fold(rows, facts=facts)
     assert fired(events) == [("firing", measure)]
     event = next(event for event in events if event.kind == "firing")
     assert event.evidence["measure"] == measure
@@ -65,7 +67,7 @@ def test_each_measure_tells_of_its_own_trouble_and_of_no_other(measure: str) -> 
     assert "of app" in event.summary or "of shop" in event.summary
     assert "fell below 90 %" in event.summary
     healthy, known = traffic(measure, bad_from=900, length=900, seed=3)
-    assert fired(Engine(rules).fold(healthy, latencies=known)) == []
+    assert fired(Engine(rules).fold(healthy, facts=known)) == []
 
 
 def test_a_learned_baseline_serves_them_too() -> None:
@@ -85,7 +87,7 @@ def test_a_trace_that_says_nothing_about_a_measure_is_no_observation() -> None:
 def test_judging_counts_each_row_once_and_traffic_by_its_weight() -> None:
     same = [row(k, passed=True, content_hash="same", inclusion_probability=0.1) for k in range(50)]
     engine = Engine([rule("invalid"), rule("latency_ms"), MinimumRule(name="quality", judge="lexical", minimum=0.9)])
-    engine.fold(same, latencies={one.key: 10.0 for one in same})
+    engine.fold(same, facts={one.key: TraceFacts(10.0, {}) for one in same})
     seen = {status.key.rule: status.n_eff for status in engine.status()}
     assert seen["invalid"] == 50, "each copy was really judged, or failed to be"
     assert seen["latency_ms"] == 50

@@ -14,6 +14,7 @@ from tracejudge.alerts import JUDGE_DRIFT_RULE, SeriesStatus
 from tracejudge.alerts.backtest import Backtest, backtest
 from tracejudge.alerts.delay import smallest_drop
 from tracejudge.alerts.judge_words import moved_words, state_words
+from tracejudge.alerts.slices import is_of_trace, is_other, trace_fields
 from tracejudge.alerts.trial import TrialFile, TrialResult, run_trial
 from tracejudge.errors import SettingsError
 from tracejudge.evidence import to_json as evidence_to_json
@@ -107,7 +108,9 @@ def try_history(config: str, as_json: bool, since: datetime) -> None:
             settings.rules,
             _scores(store, since),
             incidents=read_actions(store),
-            latencies=lambda rows: store.traffic.latencies_ms({row.key: row.event_time for row in rows}),
+            facts=lambda rows: store.traffic.facts(
+                {row.key: row.event_time for row in rows}, fields=trace_fields(settings.rules)
+            ),
         )
     if as_json:
         click.echo(to_json({"since": since, "backtest": found}))
@@ -198,7 +201,7 @@ def explain(config: str, as_json: bool) -> None:
                 percent(status.baseline),
                 percent(status.boundary),
                 _evidence(status.evidence) if status.promises else _by_chance(status.chance_per_30d),
-                f"{volumes[status.key]:.0f}",
+                "–" if (volume := volumes[status.key]) is None else f"{volume:.0f}",
                 _points(seen["within_hour"]),
                 _points(seen["within_day"]),
             ]
@@ -210,25 +213,23 @@ def explain(config: str, as_json: bool) -> None:
     show_now(out, near)
 
 
-def _per_hour(store: Store, status: SeriesStatus) -> float:
-    """Settled verdicts of the series an hour, over the last day."""
-    now, key = store.now(), status.key
+def _per_hour(store: Store, status: SeriesStatus) -> float | None:
+    """Settled verdicts of the series an hour, over the last day; None for that of all values beyond a rule's limit,
+    which no filter finds."""
+    now, key, wanted = store.now(), status.key, dict(status.key.group)
+    if is_other(key):
+        return None
     query = RateQuery(
         start=now - timedelta(days=1), end=now, environment=key.environment, app=key.app, judge=key.judge_id,
-        group_by=tuple(field for field, _ in key.group if field in ("version", "category")),
+        version=wanted.get("version"), category=wanted.get("category"),
+        also={name: value for name, value in wanted.items() if is_of_trace(name)},
     )  # fmt: skip
-    wanted = dict(key.group)
-    rows = [
-        row
-        for row in store.scores.buckets(query)
-        if all(wanted[field] == value for field, value in row.group.items())
-        and wanted.get("stratum", row.stratum) == row.stratum
-    ]
+    rows = [row for row in store.scores.buckets(query) if wanted.get("stratum", row.stratum) == row.stratum]
     return sum(row.bucket.n for row in rows) / 24.0
 
 
-def _visible(status: SeriesStatus, per_hour: float) -> dict[str, float | None]:
-    if status.boundary is None or per_hour == 0.0 or not status.promises:
+def _visible(status: SeriesStatus, per_hour: float | None) -> dict[str, float | None]:
+    if status.boundary is None or not per_hour or not status.promises:
         return {"within_hour": None, "within_day": None}
     level = status.baseline if status.baseline is not None else status.boundary
     hour, day = (

@@ -10,6 +10,7 @@ import click
 
 from tracejudge.alerts.actions import FIELDS, Action, Verb
 from tracejudge.alerts.rule import CHANNEL_RULE, HEALTH_RULE
+from tracejudge.alerts.slices import OF_SCORE, OF_TRACE, is_of_trace
 from tracejudge.errors import NotFound
 from tracejudge.store import Store
 from tracejudge_consumer.alert_actions import read_actions, record_action
@@ -31,9 +32,9 @@ class _Matcher(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         field, separator, wanted = str(value).partition("=")
-        known = (*FIELDS, "version", "category", "stratum", "anchors", "against")
-        if not separator or field not in known:
-            self.fail(f"{value!r} is not FIELD=VALUE with a field of {', '.join(known)}", param, ctx)
+        known = (*FIELDS, *OF_SCORE, *OF_TRACE, "anchors", "against")
+        if not separator or not (field in known or is_of_trace(field)):
+            self.fail(f"{value!r} is not FIELD=VALUE with a field of {', '.join(known)} or tags.NAME", param, ctx)
         return field, wanted
 
 

@@ -15,7 +15,7 @@ from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.order import in_order
 from tracejudge.alerts.rule import Rule
 from tracejudge.alerts.status import SeriesStatus
-from tracejudge.scores import Score, TraceKey
+from tracejudge.scores import Score, TraceFacts, TraceKey
 
 _PAGE: Final = 5000
 _QUALITY: Final = ("firing", "resolved", "escalated")
@@ -61,13 +61,13 @@ def backtest(
     scores: Iterable[Score],
     *,
     incidents: Sequence[Action] = (),
-    latencies: Callable[[Sequence[Score]], Mapping[TraceKey, float]] | None = None,
+    facts: Callable[[Sequence[Score]], Mapping[TraceKey, TraceFacts]] | None = None,
 ) -> Backtest:
     """Folds live rows, in the order in which they were judged, as the alert loop would have; memory is that of the
     engine and the events.
 
     Baselines are learned from the first row on: rules that need one are quiet at the beginning. Nothing is known here
-    of accepted or dismissed alerts. `latencies` tells how long the app took for the traces of some rows, in ms.
+    of accepted or dismissed alerts. `facts` tells of the traces of some rows what the rules want to know.
     """
     engine = Engine(rules)
     events: list[AlertEvent] = []
@@ -79,8 +79,8 @@ def backtest(
             place = (score.environment, score.app)
             first, last = spans.get(place, (score.event_time, score.event_time))
             spans[place] = (min(first, score.event_time), max(last, score.event_time))
-        known = latencies(page) if latencies is not None and engine.measures_latency else None
-        events += (event for event in engine.fold(page, latencies=known) if event.kind in _QUALITY)
+        known = facts(page) if facts is not None and engine.asks_traces else None
+        events += (event for event in engine.fold(page, facts=known) if event.kind in _QUALITY)
     marks = [action for action in incidents if action.verb == "mark"]
     return Backtest(
         rows=rows,

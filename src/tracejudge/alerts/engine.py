@@ -15,6 +15,7 @@ from tracejudge.alerts.judge_drift import JudgeDrift
 from tracejudge.alerts.judge_words import judge_changed, with_model_change
 from tracejudge.alerts.rule import HEALTH_RULE, Rule, effective_severity
 from tracejudge.alerts.series_keys import family_of, key_of
+from tracejudge.alerts.slices import trace_fields
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.standing import DriftPolicy
 from tracejudge.alerts.state import Series, Turn
@@ -22,7 +23,7 @@ from tracejudge.alerts.status import SeriesStatus, status_of
 from tracejudge.alerts.succession import judge_before, learned_baselines
 from tracejudge.alerts.watched import RETIRE_AFTER, Watched
 from tracejudge.anchors import AnchorRound
-from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceKey
+from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceFacts, TraceKey
 
 MAX_JUDGE_PLACES: Final = 10_000
 """Judges times applications whose health is watched: names of applications come from producers."""
@@ -60,12 +61,12 @@ class Engine:
         self._gone: dict[str, None] = {}  # names of snapshots to be marked as retired
         self._now: datetime | None = None
 
-    def fold(self, scores: Iterable[Score], *, latencies: Mapping[TraceKey, float] | None = None) -> list[AlertEvent]:
+    def fold(self, scores: Iterable[Score], *, facts: Mapping[TraceKey, TraceFacts] | None = None) -> list[AlertEvent]:
         """Folds live rows in the order given; the same rows in any batches give the same events.
 
         The health of every judge is watched, with or without a rule. Rows of other runs, and re-scores (revision above
         0: their trace was folded when first judged), are passed over. The caller gives each (trace, JudgeId) once, and
-        how long the app took for a trace, in ms, where a rule measures that (`measures_latency`).
+        what the rules want to know of traces (`asks_traces`, `trace_fields`).
         """
         events: list[AlertEvent] = []
         for score in scores:
@@ -73,9 +74,9 @@ class Engine:
                 continue
             known = len(self._health)
             health = self._fold_health(score, events)
-            latency_ms = latencies.get(score.key) if latencies else None
+            of_trace = facts.get(score.key) if facts else None
             for rule in self._rules_of(score.environment, score.app, score.judge_name):
-                self._fold_rule(rule, score, health, events, latency_ms=latency_ms)
+                self._fold_rule(rule, score, health, events, facts=of_trace)
             if len(self._health) > known and (before := judge_before(score, self._health)) is not None:
                 rules = self._rules_of(score.environment, score.app, score.judge_name)
                 events.append(judge_changed(score, before, learned_baselines(score, rules, self._watched.series)))
@@ -165,9 +166,14 @@ class Engine:
         )
 
     @property
-    def measures_latency(self) -> bool:
-        """Whether a rule is about how long the app took: `fold` wants to know then."""
-        return any(rule.measure == "latency_ms" for rule in self.rules.values())
+    def asks_traces(self) -> bool:
+        """Whether a rule is about what only traces say: how long the app took, or fields to group by."""
+        return bool(self.trace_fields) or any(rule.measure == "latency_ms" for rule in self.rules.values())
+
+    @property
+    def trace_fields(self) -> tuple[str, ...]:
+        """The fields of traces that rules group by."""
+        return trace_fields(self.rules.values())
 
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last fold and tick, in the order of their keys; those of judges last."""
@@ -242,23 +248,24 @@ class Engine:
         return health
 
     def _fold_rule(
-        self, rule: Rule, score: Score, health: JudgeHealth, events: list[AlertEvent], *, latency_ms: float | None
+        self, rule: Rule, score: Score, health: JudgeHealth, events: list[AlertEvent], *, facts: TraceFacts | None
     ) -> None:
-        key = key_of(rule, score)
+        key = key_of(rule, score, facts)
         series = self._watched.series.get(key)
         if series is None:
-            if not self._watched.has_room(key):
+            series = self._let_in(rule, key, score, events)
+            if series is None:
                 self.unwatched += 1
                 return
-            series = kinds.new_series(key=key, rule=rule)
-            self._begin(series, at=score.judged_at)
-            self._watched.add(series)
+            key = series.key
         quiet = self._watched.silent.pop(family_of(key), None) if self._watched.silent else None
         if quiet is not None:
             self._watched.series[quiet].silent = False
             events.append(explain.data_back(self._watched.series[quiet], at=score.judged_at))
             self._changed[quiet] = None
-        turn = series.fold(score, alarm_hours=self._watched.alarm_hours(series), latency_ms=latency_ms)
+        turn = series.fold(
+            score, alarm_hours=self._watched.alarm_hours(series), latency_ms=facts.latency_ms if facts else None
+        )
         if turn is Turn.FIRED:
             fired = kinds.firing(series, share=self._watched.share(key), health=health.share)
             events.append(self._beside(series, with_model_change(fired, health)))
@@ -268,6 +275,21 @@ class Engine:
         elif turn is Turn.ESCALATED and effective_severity(rule, heuristic=series.heuristic) == "page":
             events.append(self._beside(series, kinds.escalated(series, at=score.judged_at)))
         self._changed[key] = None
+
+    def _let_in(self, rule: Rule, key: SeriesKey, score: Score, events: list[AlertEvent]) -> Series | None:
+        """The series that a row of a key not yet watched is folded into: its own, or that of the other values, of which
+        an event says that it begins. None where there is no room at all."""
+        room = self._watched.room_of(key)
+        if room is None:
+            return None
+        series = self._watched.series.get(room)
+        if series is None:
+            series = kinds.new_series(key=room, rule=rule)
+            self._begin(series, at=score.judged_at)
+            self._watched.add(series)
+            if room != key:
+                events.append(explain.more_values(series, at=score.judged_at))
+        return series
 
     def _beside(self, series: Series, event: AlertEvent) -> AlertEvent:
         """The event with what is known of its judge, where it is about verdicts."""

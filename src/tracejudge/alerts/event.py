@@ -16,6 +16,7 @@ EventKind = Literal[
     "data_back",
     "evaluator_unhealthy",
     "evaluator_healthy",
+    "more_values",
     "judge_changed",
     "judge_drift",
     "judge_steady",

@@ -14,6 +14,7 @@ from tracejudge.alerts.health import HEALTHY_UP_TO, UNHEALTHY_ABOVE, InvalidShar
 from tracejudge.alerts.measures import in_words
 from tracejudge.alerts.recovery import RESOLVE_HOURS
 from tracejudge.alerts.rule import MaxDropRule, MinimumRule, Rule, effective_severity
+from tracejudge.alerts.slices import OTHER
 from tracejudge.alerts.state import Series
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
@@ -162,6 +163,18 @@ def data_back(series: Series, *, at: datetime) -> AlertEvent:
     judge = _judge(series.key, heuristic=series.heuristic)
     summary = f"judged traces of {_where(series.key)} by {judge} come again"
     return alert_event(series, kind="data_back", at=at, summary=summary, evidence={"rule": series.rule.name})
+
+
+def more_values(series: Series, *, at: datetime) -> AlertEvent:
+    """A rule groups by something with more values than it watches one by one."""
+    rule, names = series.rule, ", ".join(series.rule.group_by)
+    place = _plain(series.key.app)
+    summary = (
+        f"rule {_plain(rule.name)} watches {rule.max_series} values of {_plain(names)} in {place} and has met more: "
+        f"all further ones are one series, {OTHER}; raise max_series, or group by something with fewer values"
+    )
+    evidence = {"rule": rule.name, "group_by": list(rule.group_by), "max_series": rule.max_series}
+    return alert_event(series, kind="more_values", at=at, summary=summary, evidence=evidence)
 
 
 def judge_health(key: SeriesKey, health: JudgeHealth, *, at: datetime) -> AlertEvent:

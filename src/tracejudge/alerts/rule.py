@@ -21,6 +21,7 @@ from pydantic import (
 from tracejudge.alerts.durations import parse_duration, parse_false_alarms
 from tracejudge.alerts.event import Severity
 from tracejudge.alerts.measures import WITH_LIMIT, Measure
+from tracejudge.alerts.slices import GroupField
 
 HEALTH_RULE: Final = "evaluator-health"
 """The rule named in events about a judge's own health; no user's rule may take this name."""
@@ -31,7 +32,6 @@ CHANNEL_RULE: Final = "channel-health"
 BudgetKind = Literal["quality", "health"]
 """Health series have a budget of their own: they must not make alerts on quality slower."""
 
-GroupField = Literal["version", "category", "stratum"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$")]
 
 
@@ -49,6 +49,7 @@ class _Rule(BaseModel):
     environment: str = "production"
     app: str | None = None  # None: every application, each a series of its own
     group_by: tuple[GroupField, ...] = ()
+    max_series: int = Field(default=100, ge=1, le=1000)  # of an application; further values are one series, (other)
     false_alarms: str = "1 per 30d"
     min_effective_samples: float = Field(default=20, ge=1, le=100_000, allow_inf_nan=False)
     severity: Severity = "ticket"  # "page": where the fall is large enough; else a ticket

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.rule import Rule
+from tracejudge.alerts.slices import group_of
 from tracejudge.alerts.state import Series
-from tracejudge.scores import Score
+from tracejudge.scores import Score, TraceFacts
 
 
 class Family(NamedTuple):
@@ -23,14 +24,14 @@ def family_of(key: SeriesKey) -> Family:
     return Family(key.rule, key.environment, key.app, key.judge_name)
 
 
-def key_of(rule: Rule, score: Score) -> SeriesKey:
+def key_of(rule: Rule, score: Score, facts: TraceFacts | None = None) -> SeriesKey:
     return SeriesKey(
         rule=rule.name,
         environment=score.environment,
         app=score.app,
         judge_name=score.judge_name,
         judge_id=score.judge_id,
-        group=tuple((field, str(getattr(score, field))) for field in rule.group_by),
+        group=group_of(rule.group_by, score, facts) if rule.group_by else (),
     )
 
 

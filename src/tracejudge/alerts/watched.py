@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -11,6 +12,7 @@ from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.rule import Rule
 from tracejudge.alerts.series_keys import Family, family_of, order_of, recency
+from tracejudge.alerts.slices import OTHER, is_other
 from tracejudge.alerts.state import Series
 
 MAX_SLICES_PER_RULE: Final = 1000
@@ -37,7 +39,9 @@ class Watched:
         self.silent: dict[Family, SeriesKey] = {}  # of each family without rows the series that says so
         self._budget = Budget(self._rules)
         self._slices: defaultdict[_Slice, dict[SeriesKey, None]] = defaultdict(dict)
+        self._by_name = {rule.name: rule for rule in self._rules}
         self._per_rule: Counter[str] = Counter()
+        self._named: Counter[tuple[str, str, str]] = Counter()  # slices with values of their own, by application
 
     def __iter__(self) -> Iterator[Series]:
         """In the order of their keys."""
@@ -45,7 +49,19 @@ class Watched:
 
     def has_room(self, key: SeriesKey) -> bool:
         """Whether a series of this key may be added."""
-        return _slice_of(key) in self._slices or self._per_rule[key.rule] < MAX_SLICES_PER_RULE
+        if _slice_of(key) in self._slices:
+            return True
+        if self._per_rule[key.rule] >= MAX_SLICES_PER_RULE:
+            return False
+        rule = self._by_name.get(key.rule)
+        return rule is None or not key.group or is_other(key) or self._named[_place(key)] < rule.max_series
+
+    def room_of(self, key: SeriesKey) -> SeriesKey | None:
+        """The key under which rows of this one are watched: its own, that of the other values, or none at all."""
+        if self.has_room(key):
+            return key
+        other = replace(key, group=tuple((name, OTHER) for name, _ in key.group))
+        return other if key.group and self.has_room(other) else None
 
     def add(self, series: Series) -> None:
         """A series that is watched from now on."""
@@ -53,7 +69,7 @@ class Watched:
         self.series[key] = series
         place = _slice_of(key)
         if place not in self._slices:
-            self._per_rule[key.rule] += 1
+            self._count(key, 1)
         self._slices[place][key] = None
         self._budget.add(key)
         if series.silent:
@@ -98,6 +114,11 @@ class Watched:
         self._forget(old)
         return old
 
+    def _count(self, key: SeriesKey, by: int) -> None:
+        self._per_rule[key.rule] += by
+        if not is_other(key):
+            self._named[_place(key)] += by
+
     def _forget(self, keys: Iterable[SeriesKey]) -> None:
         gone = list(keys)
         for key in gone:
@@ -106,9 +127,13 @@ class Watched:
             self._slices[place].pop(key)
             if not self._slices[place]:
                 del self._slices[place]
-                self._per_rule[key.rule] -= 1
+                self._count(key, -1)
         if gone:
             self._budget = Budget(self._rules, keys=self.series)
+
+
+def _place(key: SeriesKey) -> tuple[str, str, str]:
+    return (key.rule, key.environment, key.app)
 
 
 def _slice_of(key: SeriesKey) -> _Slice:

@@ -15,6 +15,7 @@ from typing import Final
 
 from tracejudge.alerts import Action, AlertEvent
 from tracejudge.alerts.durations import parse_false_alarms
+from tracejudge.alerts.slices import is_of_trace, is_other
 from tracejudge.evidence.reading import Reading, read
 from tracejudge.evidence.resampled import Resampled
 from tracejudge.evidence.slicing import bucket_of, cut
@@ -76,9 +77,11 @@ class Evidence:
 
 def tells_of_a_fall(event: AlertEvent) -> bool:
     """Whether the event has evidence: it says that a pass rate fell, and since when. Latency, volume and the like have
-    none."""
+    none, nor has the series of all values beyond a rule's limit: nothing tells its traces from others."""
     told = event.evidence
     quality = told.get("measure", "quality") == "quality" and told.get("type") != "volume"
+    if is_other(event.series):
+        return False
     return event.kind in ("firing", "escalated") and quality and isinstance(told.get("started_about"), str)
 
 
@@ -227,6 +230,7 @@ def _points(store: Store, before: JudgedQuery, since: JudgedQuery) -> tuple[Poin
         judge=since.judge_id,
         version=since.group.get("version"),
         category=since.group.get("category"),
+        also={name: value for name, value in since.group.items() if is_of_trace(name)},
     )
     stratum = since.group.get("stratum")
     by_pane: dict[datetime, dict[str, Bucket]] = {}

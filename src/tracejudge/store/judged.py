@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from tracejudge.scores import LIVE_RUN, Bucket, JudgeId
 from tracejudge.store.connection import Connection
+from tracejudge.store.slice_filter import slice_of
 from tracejudge.store.table import Where
 from tracejudge.store.values import bound_instant, from_milliseconds
 
@@ -23,7 +24,8 @@ _OF_TRACE: Final = ("model", "prompt_version", "index_version", "language", "sta
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedQuery:
     """Settled live rows of one JudgeId in one application: event time in [start, end), judged at `judged_until` at the
-    latest. `group` holds values that version, category or stratum must have."""
+    latest. `group` holds values that fields of the score (version, category, stratum) or of
+    its trace (`TRACE_FIELDS`, tags.NAME) must have."""
 
     start: datetime
     end: datetime
@@ -158,10 +160,11 @@ def _where(query: JudgedQuery, *, at: str = "judged_at", settled: bool = True) -
     where.add("event_time >= {start:DateTime64(6, 'UTC')}", start=bound_instant("start", query.start))
     where.add("event_time < {end:DateTime64(6, 'UTC')}", end=bound_instant("end", query.end))
     where.add(f"{at} <= {{until:DateTime64(6, 'UTC')}}", until=bound_instant("until", query.judged_until))
-    for name, value in query.group.items():
-        if name not in _OF_SCORE:
-            raise ValueError(f"group: {name!r} is not one of {', '.join(_OF_SCORE)}")
-        where.add(f"{name} = {{group_{name}:String}}", **{f"group_{name}": value})
+    slice_of(
+        where,
+        query.group,
+        since="event_time >= {start:DateTime64(6, 'UTC')} AND event_time < {end:DateTime64(6, 'UTC')}",
+    )
     # Rarer ones are no observation to alerts either (alerts.state.SMALLEST_PROBABILITY), and 0 has no weight at all.
     where.add("inclusion_probability >= 1e-7")
     return where.add("outcome != 'invalid'") if settled else where

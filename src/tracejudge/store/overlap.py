@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from tracejudge.scores import FEEDBACK_RUN, LIVE_RUN, MANUAL_RUN, JudgeId
 from tracejudge.store.connection import Connection
+from tracejudge.store.slice_filter import slice_of
 from tracejudge.store.table import Where
 from tracejudge.store.values import bound_instant
 
@@ -47,9 +48,7 @@ def pair_sums(
     where = Where().add("judge_name = {old_name:String} AND judge_id = {old:String} AND run_id = {live:String}")
     # Rarer ones are no observation to alerts either (alerts.state.SMALLEST_PROBABILITY), and 0 has no weight at all.
     where.add("inclusion_probability >= 1e-7")
-    for field in ("version", "category", "stratum"):
-        if field in group:
-            where.add(f"{field} = {{{field}:String}}", **{field: group[field]})
+    slice_of(where, group, since="event_time >= {since:DateTime64(3, 'UTC')}")
     rows = connection.query(
         "SELECT count(), sum(w), sum(w * d), sum(w * w), sum(w * w * d), sum(w * w * d * d) FROM ("
         "SELECT 1 / inclusion_probability AS w, toInt8(b.passed) - toInt8(outcome = 'passed') AS d FROM ("

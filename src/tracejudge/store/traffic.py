@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from tracejudge.scores import JudgeId, TraceKey
+from tracejudge.scores import JudgeId, TraceFacts, TraceKey
 from tracejudge.store.connection import Connection
 from tracejudge.store.queries import RateQuery
 from tracejudge.store.rates import only, pane, pane_start, trace_field, window, with_trace_fields
+from tracejudge.store.table import Where
 from tracejudge.store.trace_index import KEYS_IN, key_parameters
 from tracejudge.store.values import bound_instant
 
@@ -96,22 +97,26 @@ class Traffic:
             for row in rows
         ]
 
-    def latencies_ms(self, places: Mapping[TraceKey, datetime]) -> dict[TraceKey, float]:
-        """How long the app took for the traces of these keys and event times; absent where that is not known."""
+    def facts(self, places: Mapping[TraceKey, datetime], *, fields: Sequence[str] = ()) -> dict[TraceKey, TraceFacts]:
+        """What the traces of these keys and event times say of these fields (of `TRACE_FIELDS`, or `tags.NAME`), and
+        how long the app took; a trace that is not stored is absent."""
         if not places:
             return {}
         instants = sorted(set(places.values()))
-        rows = self._connection.query(
-            "SELECT environment, app, trace_id, latency_ms FROM traces FINAL "
-            "WHERE event_time >= {first:DateTime64(3, 'UTC')} AND event_time <= {last:DateTime64(3, 'UTC')} "
-            f"AND latency_ms IS NOT NULL AND {KEYS_IN}",
-            {
-                "first": bound_instant("event_time", instants[0])[:-3],
-                "last": bound_instant("event_time", instants[-1])[:-3],
-                **key_parameters(places),
-            },
+        where = (
+            Where()
+            .add("event_time >= {first:DateTime64(3, 'UTC')}", first=bound_instant("event_time", instants[0])[:-3])
+            .add("event_time <= {last:DateTime64(3, 'UTC')}", last=bound_instant("event_time", instants[-1])[:-3])
+            .add(KEYS_IN, **key_parameters(places))
         )
-        return {TraceKey(*row[:3]): float(row[3]) for row in rows}
+        asked = "".join(f", {trace_field(name, where)}" for name in fields)
+        rows = self._connection.query(
+            f"SELECT environment, app, trace_id, latency_ms{asked} FROM traces FINAL {where}", where.parameters
+        )
+        return {
+            TraceKey(environment, app, trace_id): TraceFacts(latency, dict(zip(fields, said, strict=True)))
+            for environment, app, trace_id, latency, *said in rows
+        }
 
     def effort(self, query: RateQuery) -> list[EffortRow]:
         """What judging took, per pane, JudgeId and slice, by the time the traces were served."""

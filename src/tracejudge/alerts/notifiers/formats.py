@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta, timezone
 from typing import Any, Final
@@ -21,6 +22,8 @@ EncodeAll = Callable[[Message], Body]
 PAGERDUTY_URL: Final = "https://events.pagerduty.com/v2/enqueue"
 LONGEST_LINE: Final = 300  # characters of one event among several
 LONGEST_EVIDENCE: Final = 600  # characters of one line of evidence
+
+_NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9_]")  # names of labels: Alertmanager refuses others
 
 _OPEN_FOR: Final = timedelta(days=365)
 """Alertmanager takes an alert that is not sent again within minutes for over, unless it is told until when it lasts."""
@@ -125,7 +128,7 @@ def _alert(event: AlertEvent, *, severity: Severity, ends: bool) -> dict[str, An
         "judge": series.judge_name,
         "judge_id": series.judge_id,
         "severity": severity,
-        **{f"slice_{field}": value for field, value in series.group},
+        **{f"slice_{_NOT_IN_LABELS.sub('_', field)}": value for field, value in series.group},
     }
     at = event.at.astimezone(timezone.utc)
     alert: dict[str, Any] = {
