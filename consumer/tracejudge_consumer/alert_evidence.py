@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from tracejudge.alerts import AlertEvent, Rule
+from tracejudge.alerts import AlertEvent, Promises, Rule
 from tracejudge.clock import Clock
 from tracejudge.evidence import Evidence, evidence_page, gather, tells_of_a_fall, with_evidence
 from tracejudge.evidence.gather import healthy
@@ -49,6 +49,7 @@ class AlertEvidence:
         *,
         criteria: Mapping[str, str],
         rules: Sequence[Rule] = (),
+        promises: Promises | None = None,
         pages: EvidencePages | None = None,
         texts: bool = False,
         release: str = "",
@@ -57,6 +58,7 @@ class AlertEvidence:
         self._clock = clock
         self._criteria = dict(criteria)
         self._rules = {rule.name: rule for rule in rules}
+        self._promises = promises or Promises()
         self._pages = pages
         self._texts = texts
         self._release = release
@@ -94,12 +96,13 @@ class AlertEvidence:
     ) -> Evidence:
         """The evidence with the rule played over its own healthy history for `days`, or as many as `most` rows make;
         without that where these are fewer than `at_least`."""
-        hours = evidence.event.evidence.get("alarm_hours")
+        hours, series = evidence.event.evidence.get("alarm_hours"), evidence.event.series
+        promised = self._promises.hours(rule, environment=series.environment, app=series.app)
         played = resample(
             rule,
-            evidence.event.series,
+            series,
             healthy(self._store, evidence, read_actions(self._store), limit=most // 2),
-            alarm_hours=float(hours) if isinstance(hours, float | int) else rule.hours_between_false_alarms,
+            alarm_hours=float(hours) if isinstance(hours, float | int) else promised,
             days=days,
             most=most,
             at_least=at_least,

@@ -26,6 +26,7 @@ from tracejudge.alerts import (
     DriftPolicy,
     Engine,
     Notifier,
+    Promises,
     Rule,
     SeriesSnapshot,
     SeriesStatus,
@@ -77,12 +78,14 @@ class AlertLoop:
         lease_ttl_s: float = 60.0,
         checkpoint: Callable[[str], None] = lambda _: None,
         policy: SamplingPolicy | None = None,
+        promises: Promises | None = None,
         drift: DriftPolicy | None = None,
         channels: Mapping[str, ChannelPolicy] | None = None,
         evidence: AlertEvidence | None = None,
     ) -> None:
         self._store = store
         self._rules = tuple(rules)
+        self._promises = promises
         self._drift = drift
         self._clock = clock
         self._settle = timedelta(seconds=settle_s)
@@ -284,7 +287,12 @@ class AlertLoop:
         return now, fencing
 
     def _restore(self) -> Engine:
-        engine = Engine(self._rules, drift=self._drift, overlap=partial(overlap_of, self._store))
+        engine = Engine(
+            self._rules,
+            promises=self._promises,
+            drift=self._drift,
+            overlap=partial(overlap_of, self._store),
+        )
         stored = self._store.alert_snapshots.load_all()
         events = engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != LOOP_STATE)
         loop = stored.get(LOOP_STATE)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tracejudge.alerts import HEALTH_RULE, MinimumRule, effective_severity
+from tracejudge.alerts import HEALTH_RULE, MinimumRule, Promises, effective_severity
 from tracejudge.alerts.durations import parse_duration, parse_false_alarms
 
 
@@ -21,7 +21,8 @@ def rule(**fields: Any) -> MinimumRule:
 )
 def test_the_knob_is_a_number_of_false_alarms_per_duration(text: str, days: float) -> None:
     assert parse_false_alarms(text) == timedelta(days=days)
-    assert rule(false_alarms=text).hours_between_false_alarms == 24 * days
+    one = rule(false_alarms=text)
+    assert Promises().hours(one, environment="production", app="shop") == 24 * days
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_defaults_are_production_every_app_a_ticket_once_in_thirty_days() -> Non
     assert plain.environment == "production"
     assert plain.app is None
     assert plain.severity == "ticket"
-    assert plain.hours_between_false_alarms == 720
+    assert Promises().hours(plain, environment="production", app="shop") == 720
     assert plain.silence_limit == timedelta(days=1)
     assert rule(no_data_after="never").silence_limit is None
 

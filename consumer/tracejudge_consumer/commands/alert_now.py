@@ -28,12 +28,12 @@ def evidence_now(
     It is of all that is judged by now, where an alert tells what was known when it fired.
     """
     explainer, now = build_evidence(settings, store), store.now()
-    promises = {rule.name: rule.false_alarms if rule.budget is not None else None for rule in settings.rules}
+    rules = {rule.name for rule in settings.rules}
     near = sorted(
         (
             one
             for one in series
-            if one.key.rule in promises
+            if one.key.rule in rules
             and one.about_verdicts
             and one.state in ("firing", "pending")
             and one.started_about is not None
@@ -44,7 +44,7 @@ def evidence_now(
     for one in near[:MOST_SERIES]:
         evidence: dict[str, Any] = {
             "started_about": one.started_about.isoformat() if one.started_about else None,
-            "false_alarms": promises[one.key.rule],
+            "false_alarms": one.false_alarms,
         }
         if one.alert_event_id is not None:
             evidence["fired_event_id"] = one.alert_event_id

@@ -35,6 +35,8 @@ class RuleShown:
     promised: bool
     per_30d: float | None
     series: int
+    false_alarms: str | None  # the promise that it has a part of
+    own_promise: bool  # of the rule itself, not the one of all
 
 
 @click.command(
@@ -43,8 +45,9 @@ class RuleShown:
 Examples:
   tracejudge alerts rules
   tracejudge alerts rules --rate 0.95 --per-hour 60      what classic thresholds would cost at such traffic
-Rules with a promise share it: all quality rules of an (environment, app) together raise at most so many false alarms,
-and all health rules as many again. A threshold on a window promises nothing; beside it stands how often it fires by
+Rules with a promise share it: all quality rules of an (environment, app) together raise at most as many false alarms as
+`[alerts] false_alarms` says, and all health rules as many again. A rule with `false_alarms` of its own has a part as
+large, of that. A threshold on a window promises nothing; beside it stands how often it fires by
 chance at the rate and volume seen so far.""",
 )
 @config_option
@@ -107,7 +110,8 @@ def _shown(
         app = rule.app if rule.app is not None else ""
         parts = parts_of(settings.rules, environment=rule.environment, app=app, budget=rule.budget or "quality")
         part = parts.get(rule.name)
-        per_30d = None if part is None else part * 720.0 / rule.hours_between_false_alarms
+        hours = settings.alerts.promises.hours(rule, environment=rule.environment, app=rule.app)
+        per_30d = None if part is None else part * 720.0 / hours
     watches = watched(rule)
     if rule.group_by:
         watches += " by " + ", ".join(rule.group_by)
@@ -125,6 +129,10 @@ def _shown(
         promised=rule.budget is not None,
         per_30d=per_30d,
         series=len(mine),
+        false_alarms=settings.alerts.promises.of(rule, environment=rule.environment, app=rule.app)
+        if rule.budget is not None
+        else None,
+        own_promise=rule.budget is not None and rule.false_alarms is not None,
     )
 
 
@@ -132,5 +140,7 @@ def _promise(one: RuleShown) -> str:
     if one.per_30d is None:
         return "by chance: not known before a window is judged"
     if one.promised:
-        return f"at most {one.per_30d:.2g}, of {one.budget}" + (f" ({one.series} series)" if one.series > 1 else "")
+        part = f"{100 * (one.part or 0.0):.3g} % of {one.false_alarms}"
+        of = "its own promise" if one.own_promise else one.budget
+        return f"at most {one.per_30d:.2g} ({of}: {part})" + (f", {one.series} series" if one.series > 1 else "")
     return f"{one.per_30d:.2g} by chance"

@@ -10,7 +10,7 @@ from typing import Final
 import click
 from pydantic import ValidationError
 
-from tracejudge.alerts import JUDGE_DRIFT_RULE, SeriesStatus
+from tracejudge.alerts import JUDGE_DRIFT_RULE, Promises, SeriesStatus
 from tracejudge.alerts.backtest import Backtest, backtest
 from tracejudge.alerts.delay import smallest_drop
 from tracejudge.alerts.judge_words import moved_words, state_words
@@ -68,11 +68,14 @@ def try_rules(file: str, config: str, as_json: bool) -> int:
                 for fault in faults_of(error)
             ]
         ) from error
-    rules = trials.rules or load_settings(config, require_caps=False).rules
+    rules, promises = trials.rules, Promises()
+    if not rules:
+        settings = load_settings(config, require_caps=False)
+        rules, promises = settings.rules, settings.alerts.promises
     if not rules:
         raise SettingsError([f"{file}: has no [[rules]], and neither has {config}: there is nothing to try"])
     try:
-        results = [run_trial(trial, rules) for trial in trials.tests]
+        results = [run_trial(trial, rules, promises=promises) for trial in trials.tests]
     except ValueError as error:  # too many rows, or a rule that is not there
         raise SettingsError([f"{file}: {error}"]) from error
     if as_json:
@@ -107,6 +110,7 @@ def try_history(config: str, as_json: bool, since: datetime) -> None:
         found = backtest(
             settings.rules,
             _scores(store, since),
+            promises=settings.alerts.promises,
             incidents=read_actions(store),
             facts=lambda rows: store.traffic.facts(
                 {row.key: row.event_time for row in rows}, fields=trace_fields(settings.rules)
@@ -159,8 +163,9 @@ def _show(found: Backtest) -> None:
 Example:
   tracejudge alerts explain
 "1 h" and "1 d" are the smallest falls that would be told within an hour and a day on average, at the judged volume of
-the last day: nobody can see less with so few traces. Of series that fire, or are near to it, the evidence is told as
-of now: where it fell, retrieval or generation, what to read.""",
+the last day: nobody can see less with so few traces. The share of the promise of its app (`[alerts] false_alarms`) says
+how much evidence a series needs: with half of it twice as much. Of series that fire, or are near to it, the evidence is
+told as of now: where it fell, retrieval or generation, what to read.""",
 )
 @config_option
 @json_option
@@ -200,6 +205,7 @@ def explain(config: str, as_json: bool) -> None:
                 status.state.replace("_", " "),
                 percent(status.baseline),
                 percent(status.boundary),
+                _share(status),
                 _evidence(status.evidence) if status.promises else _by_chance(status.chance_per_30d),
                 "–" if (volume := volumes[status.key]) is None else f"{volume:.0f}",
                 _points(seen["within_hour"]),
@@ -207,7 +213,12 @@ def explain(config: str, as_json: bool) -> None:
             ]
         )
     columns = [("rule", "left"), ("app", "left"), ("JudgeId", "left"), ("state", "left"), ("baseline", "right")]
-    columns += [("boundary", "right"), ("evidence of what fires", "right"), ("judged/h", "right")]
+    columns += [
+        ("boundary", "right"),
+        ("share of the promise", "right"),
+        ("evidence of what fires", "right"),
+        ("judged/h", "right"),
+    ]
     out = console()
     out.print(table("Series", [*columns, ("1 h", "right"), ("1 d", "right")], rows))
     show_now(out, near)
@@ -244,6 +255,13 @@ def _visible(status: SeriesStatus, per_hour: float | None) -> dict[str, float | 
         for hours in (1.0, 24.0)
     )
     return {"within_hour": hour, "within_day": day}
+
+
+def _share(status: SeriesStatus) -> str:
+    """How much of how many false alarms is its own."""
+    if status.share is None or status.false_alarms is None:
+        return "–"
+    return f"{100 * status.share:.3g} % of {status.false_alarms}"
 
 
 def _evidence(share: float) -> str:

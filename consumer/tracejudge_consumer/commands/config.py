@@ -59,7 +59,9 @@ def _show(config: str, settings: Settings) -> None:
     heuristics = {spec.name for spec in settings.judges if spec.heuristic}
     for rule in settings.rules:
         severity = effective_severity(rule, heuristic=rule.judge in heuristics)
-        promise = f"false alarms {rule.false_alarms}" if rule.budget is not None else "no promise about false alarms"
+        promised = settings.alerts.promises.of(rule, environment=rule.environment, app=rule.app)
+        own = "false alarms of its own" if rule.false_alarms is not None else "its part of false alarms"
+        promise = f"{own} {promised}" if rule.budget is not None else "no promise about false alarms"
         out.print(
             f"rule   {rule.name}: {watched(rule)} of {rule.environment} {rule.demand}, {promise}, opens a {severity}"
         )

@@ -40,13 +40,16 @@ rate = 1.0
 # [sampling.judges]
 # faithfulness = 0.1
 
-# Opens a ticket when the pass rate is below the minimum, with at most one false alarm in 30 days.
+# All rules of an (environment, app) together raise at most one false alarm in 30 days.
+[alerts]
+false_alarms = "1 per 30d"
+
+# Opens a ticket when the pass rate is below the minimum.
 [[rules]]
 name = "lexical-minimum"
 type = "minimum"
 judge = "lexical"
 minimum = 0.80
-false_alarms = "1 per 30d"
 
 [[notifiers]]
 type = "terminal"

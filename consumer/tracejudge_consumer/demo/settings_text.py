@@ -30,12 +30,14 @@ name = "government"
 when = {{ field = "category", is = "government" }}
 rate = 0.5
 
+[alerts]
+false_alarms = "1 per 30d"  # all rules together
+
 [[rules]]
 name = "lexical-minimum"
 type = "minimum"
 judge = "lexical"
 minimum = {minimum}
-false_alarms = "1 per 30d"
 """
 
 

@@ -8,6 +8,8 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from tracejudge.alerts.rule import RULE_TYPES
+
 IN_EXAMPLE: Final = "deploy/settings.example.toml shows it"
 
 
@@ -45,7 +47,7 @@ def _share_hint(fault: ErrorDetails) -> str:
 def _steps(path: tuple[int | str, ...]) -> Iterable[int | str]:
     """The path as it stands in the file: pydantic adds the type of a rule after its number."""
     for number, step in enumerate(path):
-        if not (number == 2 and path[0] == "rules" and step in ("minimum", "drift", "max_drop")):
+        if not (number == 2 and path[0] == "rules" and step in RULE_TYPES):
             yield step
 
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from tracejudge.alerts import DriftPolicy
 from tracejudge.alerts.durations import parse_duration, parse_false_alarms
 from tracejudge.alerts.notifiers.exchange import parse_url
+from tracejudge.alerts.promise import USUAL, FalseAlarms, PlacePromise, Promises
 from tracejudge.errors import SettingsError
 from tracejudge.judging import Caps
 from tracejudge.store.retention import Retention
@@ -96,8 +97,11 @@ class AnchorSettings(_Section):
 
 
 class AlertsSettings(_Section):
-    """Where the page about each alert goes, under which address it is found there, and whether it quotes traces."""
+    """What is promised about false alarms, everywhere and in places; where the page about each alert goes, under which
+    address it is found there, and whether it quotes traces."""
 
+    false_alarms: FalseAlarms = USUAL
+    places: tuple[PlacePromise, ...] = ()
     evidence_dir: Annotated[str, Field(min_length=1)] | None = None
     evidence_url: Annotated[str, AfterValidator(_is_http_url)] | None = None
     evidence_texts: bool = False
@@ -108,6 +112,16 @@ class AlertsSettings(_Section):
             named = "evidence_url" if self.evidence_url is not None else "evidence_texts"
             raise ValueError(f"{named}: is about pages, and evidence_dir names no folder for them; set evidence_dir")
         return self
+
+    @field_validator("places")
+    @classmethod
+    def _each_place_once(cls, places: tuple[PlacePromise, ...]) -> tuple[PlacePromise, ...]:
+        Promises(places=places)
+        return places
+
+    @property
+    def promises(self) -> Promises:
+        return Promises(self.false_alarms, self.places)
 
 
 class HeartbeatSettings(_Section):

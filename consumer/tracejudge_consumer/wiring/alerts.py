@@ -64,6 +64,7 @@ def build_alert_loop(
         checkpoint=(lambda _: None) if health is None else health.sign,
         policy=sampling_policy(settings),
         channels=channel_policies(settings),
+        promises=settings.alerts.promises,
         drift=settings.anchors.policy,
         evidence=build_evidence(settings, store),
     )
@@ -84,6 +85,7 @@ def build_evidence(settings: Settings, store: Store) -> AlertEvidence:
         SystemClock(),
         criteria={spec.name: spec.criterion for spec in settings.judges},
         rules=settings.rules,
+        promises=settings.alerts.promises,
         pages=pages,
         texts=section.evidence_texts,
         release=version("tracejudge"),
@@ -94,7 +96,7 @@ def stored_series(settings: Settings, store: Store) -> list[SeriesStatus]:
     """Where every series stood when the alert loop last saved it."""
     from tracejudge_consumer.stored_alerts import load_series
 
-    return load_series(store, settings.rules, drift=settings.anchors.policy)
+    return load_series(store, settings.rules, promises=settings.alerts.promises, drift=settings.anchors.policy)
 
 
 def stored_judges(settings: Settings, store: Store) -> list[Standing]:

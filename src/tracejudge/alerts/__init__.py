@@ -6,6 +6,7 @@ from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, SeriesState, Severity
 from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_notifiers
 from tracejudge.alerts.notify import GroupNotifier, Message, NotDelivered, Notifier
+from tracejudge.alerts.promise import PlacePromise, Promises
 from tracejudge.alerts.rule import (
     HEALTH_RULE,
     AnyRule,
@@ -43,6 +44,8 @@ __all__ = [
     "Notifier",
     "NotifierSettings",
     "Overlap",
+    "PlacePromise",
+    "Promises",
     "Rule",
     "SeenRows",
     "SeriesKey",

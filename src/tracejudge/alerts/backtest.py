@@ -13,6 +13,7 @@ from tracejudge.alerts.budget import BUDGETS, parts_of
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.order import in_order
+from tracejudge.alerts.promise import Promises
 from tracejudge.alerts.rule import Rule
 from tracejudge.alerts.status import SeriesStatus
 from tracejudge.scores import Score, TraceFacts, TraceKey
@@ -60,6 +61,7 @@ def backtest(
     rules: Sequence[Rule],
     scores: Iterable[Score],
     *,
+    promises: Promises | None = None,
     incidents: Sequence[Action] = (),
     facts: Callable[[Sequence[Score]], Mapping[TraceKey, TraceFacts]] | None = None,
 ) -> Backtest:
@@ -69,7 +71,7 @@ def backtest(
     Baselines are learned from the first row on: rules that need one are quiet at the beginning. Nothing is known here
     of accepted or dismissed alerts. `facts` tells of the traces of some rows what the rules want to know.
     """
-    engine = Engine(rules)
+    engine = Engine(rules, promises=promises)
     events: list[AlertEvent] = []
     spans: dict[tuple[str, str], tuple[datetime, datetime]] = {}
     rows, stream = 0, in_order(scores)
@@ -85,7 +87,9 @@ def backtest(
     return Backtest(
         rows=rows,
         events=tuple(events),
-        places=tuple(_place(place, span, events, marks, rules) for place, span in sorted(spans.items())),
+        places=tuple(
+            _place(place, span, events, marks, rules, promises or Promises()) for place, span in sorted(spans.items())
+        ),
         incidents=tuple(_incident(mark, events) for mark in sorted(marks, key=lambda mark: mark.start)),
         series=tuple(engine.status()),
     )
@@ -97,6 +101,7 @@ def _place(
     events: list[AlertEvent],
     marks: list[Action],
     rules: Sequence[Rule],
+    promises: Promises,
 ) -> PlaceFound:
     environment, app = place
     here = [e for e in events if e.kind == "firing" and (e.series.environment, e.series.app) == place]
@@ -108,7 +113,11 @@ def _place(
     fired = [event for event in here if event.series.rule in parts]
     days = (span[1] - span[0]) / timedelta(days=1)
     # The parts of each budget sum to one; rules that promise differently have each their part of their own promise.
-    per_day = sum(24.0 * parts[rule.name] / rule.hours_between_false_alarms for rule in rules if rule.name in parts)
+    per_day = sum(
+        24.0 * parts[rule.name] / promises.hours(rule, environment=environment, app=app)
+        for rule in rules
+        if rule.name in parts
+    )
     return PlaceFound(
         environment=environment,
         app=app,

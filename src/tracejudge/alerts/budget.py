@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.promise import Promises
 from tracejudge.alerts.rule import BudgetKind, Rule
 
 BUDGETS: Final[tuple[BudgetKind, ...]] = ("quality", "health")
@@ -42,8 +43,12 @@ def parts_of(
 class Budget:
     """The shares as they are now. A new JudgeId takes the place of the old one, so adopting a judge changes nothing."""
 
-    def __init__(self, rules: tuple[Rule, ...], *, keys: Iterable[SeriesKey] = ()) -> None:
+    def __init__(
+        self, rules: tuple[Rule, ...], *, promises: Promises | None = None, keys: Iterable[SeriesKey] = ()
+    ) -> None:
         self._rules = rules
+        self._promises = promises or Promises()
+        self._hours: dict[tuple[str, str, str], float] = {}
         self._parts: dict[tuple[str, str], Mapping[str, float]] = {}
         self._slices: defaultdict[tuple[str, str, str], set[tuple[object, ...]]] = defaultdict(set)
         for key in keys:
@@ -68,4 +73,8 @@ class Budget:
 
     def alarm_hours(self, key: SeriesKey, rule: Rule) -> float:
         """The evidence A, in hours, at which the series fires."""
-        return rule.hours_between_false_alarms / self.share(key)
+        place = (key.environment, key.app, key.rule)
+        hours = self._hours.get(place)
+        if hours is None:
+            hours = self._hours[place] = self._promises.hours(rule, environment=key.environment, app=key.app)
+        return hours / self.share(key)

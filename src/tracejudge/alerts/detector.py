@@ -91,6 +91,10 @@ class DropDetector:
         j = self.leading
         return self.starts[j] if self.cusum[j] > 0.0 else None
 
+    def scale(self, factor: float) -> None:
+        """Takes the evidence, in hours, times a factor of at most 1; where the drop seems to begin stays."""
+        self.hours = [r * factor for r in self.hours]
+
     def reset(self) -> None:
         """Forgets all evidence."""
         self.hours = [0.0] * len(ODDS)

@@ -13,6 +13,7 @@ from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.judge_drift import JudgeDrift
 from tracejudge.alerts.judge_words import judge_changed, with_model_change
+from tracejudge.alerts.promise import Promises
 from tracejudge.alerts.rule import HEALTH_RULE, Rule, effective_severity
 from tracejudge.alerts.series_keys import family_of, key_of
 from tracejudge.alerts.slices import trace_fields
@@ -34,7 +35,8 @@ FindOverlap = Callable[[SeriesKey, JudgeId, datetime], Overlap | None]
 
 class Engine:
     """The detectors of all rules, and of the judges themselves (`judges`). Pure: rows, rounds of anchors, actions and
-    instants in, events out; not thread-safe. `overlap` tells what two JudgeIds judged both: it bridges baselines.
+    instants in, events out; not thread-safe. `promises` says how often all rules together may be wrong; `overlap` tells
+    what two JudgeIds judged both: it bridges baselines.
 
     Raises ValueError when two rules have one name.
     """
@@ -43,6 +45,7 @@ class Engine:
         self,
         rules: Sequence[Rule],
         *,
+        promises: Promises | None = None,
         drift: DriftPolicy | None = None,
         overlap: FindOverlap = lambda _series, _before, _at: None,
     ) -> None:
@@ -54,7 +57,7 @@ class Engine:
         self.unwatched = 0  # rows of groups beyond the limit
         self.judges = JudgeDrift(drift)
         self._overlap = overlap
-        self._watched = Watched(rules)
+        self._watched = Watched(rules, promises)
         self._health: dict[JudgePlace, JudgeHealth] = {}
         self._watching: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
         self._changed: dict[SeriesKey | JudgePlace, None] = {}  # since the last snapshot, in order
@@ -296,9 +299,11 @@ class Engine:
         return self.judges.beside(event) if series.rule.budget == "quality" else event
 
     def _retire(self, now: datetime) -> None:
-        for key in self._watched.retire(now):
+        gone, grown = self._watched.retire(now)
+        for key in gone:
             self._changed.pop(key, None)
             self._gone[snapshots.series_name(key)] = None
+        self._changed |= dict.fromkeys(grown)
         for place, health in list(self._health.items()):
             if health.last_judged_at is not None and now - health.last_judged_at > RETIRE_AFTER:
                 del self._health[place]
@@ -309,7 +314,8 @@ class Engine:
         key = series.key
         alarm_hours = self._watched.alarm_hours(series)
         health = self._health.get(JudgePlace(key.environment, key.app, key.judge_name, key.judge_id))
-        return status_of(series, alarm_hours=alarm_hours, health=health, now=self._now)
+        share = self._watched.share(key)
+        return status_of(series, alarm_hours=alarm_hours, share=share, health=health, now=self._now)
 
 
 def _same_question(was: Rule, rule: Rule, *, key: SeriesKey) -> bool:

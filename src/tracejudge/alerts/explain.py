@@ -51,7 +51,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         "evidence_hours": alert.evidence_hours,
         "alarm_hours": alert.alarm_hours,
         "evidence_share": alert.evidence_hours / alert.alarm_hours,
-        "false_alarms": rule.false_alarms,
+        "false_alarms": series.promise,
         "budget_share": share,
         "hypothetical_rate": alert.hypothetical_rate,
         "started_about": _iso(alert.start.at),

@@ -26,7 +26,7 @@ def escalated(series: Series, *, at: datetime) -> AlertEvent:
         "page_drop": series.rule.page_drop,
         "page_evidence_hours": hours,
         "alarm_hours": alert.alarm_hours,
-        "false_alarms": series.rule.false_alarms,
+        "false_alarms": series.promise,
         "started_about": alert.start.at.isoformat(timespec="milliseconds"),
         "before": explain.rate_numbers(explain.rate_of(series.before_start)),
         "since": explain.rate_numbers(since),

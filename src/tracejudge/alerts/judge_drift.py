@@ -194,7 +194,9 @@ class JudgeDrift:
         every = []
         for watched in self._watched.values():
             for against, series in watched.series.items():
-                one = status_of(series, alarm_hours=self._alarm_hours, health=None, now=now)
+                hours = self._alarm_hours
+                share = parse_false_alarms(series.promise).total_seconds() / 3600.0 / hours
+                one = status_of(series, alarm_hours=hours, share=share, health=None, now=now)
                 fired = watched.open_event(against)
                 every.append(one if fired is None else replace(one, state="firing", alert_event_id=fired))
         return sorted(every, key=lambda one: (one.key.judge_id, one.key.group))

@@ -65,7 +65,7 @@ def drift_event(watched: WatchedJudge, against: Against, *, open_alerts: Sequenc
         **_numbers(standing),
         "state": "moved",
         **evidence,
-        "false_alarms": series.rule.false_alarms,
+        "false_alarms": series.promise,
         "cause": watched.last.cause,
         "open_alerts": list(open_alerts),
     }

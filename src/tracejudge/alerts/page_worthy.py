@@ -55,6 +55,11 @@ class PageEvidence:
             self.detector = DropDetector(self._bets)
         self.detector.observe(passed=passed, weight=weight, deff=deff, hours=hours, place=place, bets=self._bets)
 
+    def scale(self, factor: float) -> None:
+        """Takes the evidence times a factor of at most 1."""
+        if self.detector is not None:
+            self.detector.scale(factor)
+
     def reset(self) -> None:
         """Forgets all evidence."""
         if self.detector is not None:

@@ -39,7 +39,7 @@ class _Rule(BaseModel):
     """What every rule says.
 
     Each application of the environment, each JudgeId and each combination of the `group_by` values is a series of its
-    own. `false_alarms` is the budget of all quality series of an (environment, app) together.
+    own. How often they may fire falsely is a promise about all of them together (`promise.py`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,7 +50,7 @@ class _Rule(BaseModel):
     app: str | None = None  # None: every application, each a series of its own
     group_by: tuple[GroupField, ...] = ()
     max_series: int = Field(default=100, ge=1, le=1000)  # of an application; further values are one series, (other)
-    false_alarms: str = "1 per 30d"
+    false_alarms: str | None = None  # None: its part of the promise of all rules; else of one of its own
     min_effective_samples: float = Field(default=20, ge=1, le=100_000, allow_inf_nan=False)
     severity: Severity = "ticket"  # "page": where the fall is large enough; else a ticket
     page_drop: float = Field(default=0.03, ge=0.0, le=0.5, allow_inf_nan=False)  # a share; half of it never pages
@@ -76,8 +76,9 @@ class _Rule(BaseModel):
 
     @field_validator("false_alarms")
     @classmethod
-    def _false_alarms_parse(cls, text: str) -> str:
-        parse_false_alarms(text)
+    def _false_alarms_parse(cls, text: str | None) -> str | None:
+        if text is not None:
+            parse_false_alarms(text)
         return text
 
     @field_validator("no_data_after")
@@ -126,11 +127,6 @@ class _Rule(BaseModel):
     def reminder(self) -> timedelta | None:
         """How long an open alert is left alone before it is told again; None: for ever."""
         return None if self.remind_after == "never" else parse_duration(self.remind_after)
-
-    @property
-    def hours_between_false_alarms(self) -> float:
-        """The promise, as the mean number of hours of event time between two false alarms."""
-        return parse_false_alarms(self.false_alarms) / timedelta(hours=1)
 
     @property
     def silence_limit(self) -> timedelta | None:
@@ -295,6 +291,8 @@ Rule = MinimumRule | DriftRule | MaxDropRule | ThresholdRule | VolumeRule
 def _type_of(value: object) -> str:
     return str(value.get("type", "minimum")) if isinstance(value, Mapping) else str(getattr(value, "type", "minimum"))
 
+
+RULE_TYPES: Final = ("minimum", "drift", "max_drop", "threshold", "volume")
 
 AnyRule = Annotated[
     Annotated[MinimumRule, Tag("minimum")]

@@ -16,6 +16,7 @@ from tracejudge.alerts.examples import Examples
 from tracejudge.alerts.measures import WEIGHTED, good
 from tracejudge.alerts.open_alert import OpenAlert
 from tracejudge.alerts.page_worthy import page_evidence_of
+from tracejudge.alerts.promise import USUAL
 from tracejudge.alerts.recovery import RecoveryDetector
 from tracejudge.alerts.repeats import Repeats
 from tracejudge.alerts.rule import DriftRule, MaxDropRule, Rule
@@ -60,6 +61,7 @@ class Series:
     def __init__(self, *, key: SeriesKey, rule: Rule) -> None:
         self.key = key
         self.rule = rule
+        self.promise = rule.false_alarms or USUAL  # about all series of its place together, as whoever watches it says
         self.baseline = _baseline_of(rule)
         # Before a baseline is known nothing is armed, and the boundary is not looked at.
         known = rule.fixed_boundary
@@ -211,6 +213,12 @@ class Series:
         if start is None or not alert.recovery.recovered:
             return False
         return self.sums.n_eff_since(start.before) >= self.rule.min_effective_samples
+
+    def scale_evidence(self, factor: float) -> None:
+        """Takes what speaks for an alert times a factor of at most 1: its share of the promise has grown by as much."""
+        self.detector.scale(factor)
+        if self.page is not None:
+            self.page.scale(factor)
 
     def close(self) -> None:
         """Ends the open alert: the evidence starts at nothing, and the rows so far belong to the past."""

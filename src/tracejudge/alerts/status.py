@@ -24,6 +24,8 @@ class SeriesStatus:
     smallest_drop: float | None  # below the boundary, that a learned baseline can tell from chance by now
     evidence: float  # M / A: fires at 1, pending above 0.1; stands still while firing
     alarm_hours: float  # A: the promised mean hours between false alarms of this series
+    share: float | None  # of the promise of its place that is its own; None where it takes no part
+    false_alarms: str | None  # that promise
     n_eff: float
     invalid_share: float | None  # of the judge's recent rows; None when there are fewer than 20
     too_late: int  # rows more than 48 h behind the watermark: not folded
@@ -37,8 +39,11 @@ class SeriesStatus:
     chance_per_30d: float | None = None  # how often that is, where it is known
 
 
-def status_of(series: Series, *, alarm_hours: float, health: JudgeHealth | None, now: datetime | None) -> SeriesStatus:
-    """The status of a series that fires at `alarm_hours`; `health` is its judge's, `now` the last tick's."""
+def status_of(
+    series: Series, *, alarm_hours: float, share: float, health: JudgeHealth | None, now: datetime | None
+) -> SeriesStatus:
+    """The status of a series that fires at `alarm_hours`, for its share; `health` is its judge's, `now` the last
+    tick's."""
     evidence = series.evidence_hours / alarm_hours
     baseline = series.baseline
     start = series.alert.start if series.alert is not None else series.detector.start
@@ -51,6 +56,8 @@ def status_of(series: Series, *, alarm_hours: float, health: JudgeHealth | None,
         smallest_drop=baseline.smallest_drop if baseline is not None else None,
         evidence=evidence,
         alarm_hours=alarm_hours,
+        share=share if series.rule.budget is not None else None,
+        false_alarms=series.promise if series.rule.budget is not None else None,
         n_eff=series.sums.n_eff,
         invalid_share=health.share.value if health is not None else None,
         too_late=series.too_late,

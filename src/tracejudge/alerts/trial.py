@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent, Severity
+from tracejudge.alerts.promise import Promises
 from tracejudge.alerts.rule import AnyRule
 from tracejudge.scores import InvalidReason, JudgeId, Outcome, Score
 
@@ -72,7 +73,7 @@ class TrialResult:
     faults: tuple[str, ...]
 
 
-def run_trial(trial: Trial, rules: tuple[AnyRule, ...]) -> TrialResult:
+def run_trial(trial: Trial, rules: tuple[AnyRule, ...], *, promises: Promises | None = None) -> TrialResult:
     """Folds the trial's rows under the rules. Raises ValueError for more than two million rows, and for a rule under
     `only` that is none of the rules."""
     if strange := set(trial.only) - {rule.name for rule in rules}:
@@ -83,7 +84,7 @@ def run_trial(trial: Trial, rules: tuple[AnyRule, ...]) -> TrialResult:
         raise ValueError(f"tests: {trial.name!r} has {rows:.0f} rows; the limit is {_MOST_ROWS}: take fewer per hour")
     events = tuple(
         event
-        for event in Engine(rules).fold(_rows(trial))
+        for event in Engine(rules, promises=promises).fold(_rows(trial))
         if event.kind in ("firing", "escalated", "resolved") and (not trial.only or event.series.rule in trial.only)
     )
     hours = tuple((event.at - _START) / timedelta(hours=1) for event in events)

@@ -104,6 +104,10 @@ class VolumeDetector:
         self.cusum = [0.0] * len(self.ratios)
         self.starts: list[int | None] = [None] * len(self.ratios)
 
+    def scale(self, factor: float) -> None:
+        """Takes the evidence, in hours, times a factor of at most 1."""
+        self.evidence = [hours * factor for hours in self.evidence]
+
     def observe(self, hour: int, count: int, *, expected: float, phi: float) -> None:
         """Folds an hour; `expected` and `phi` as they were before it was seen."""
         for j, ratio in enumerate(self.ratios):

@@ -141,6 +141,9 @@ class VolumeSeries(Series):
         self.recovery_hours = (self.recovery_hours + 1.0) * math.exp(step)
         return Turn.RESOLVED if self.recovery_hours >= RESOLVE_HOURS else None
 
+    def scale_evidence(self, factor: float) -> None:
+        self.volume.scale(factor)
+
     def close(self) -> None:
         """Ends the open alert; its hours are no measure for others, and only those before it are learned."""
         self._learn(before=self._begun)

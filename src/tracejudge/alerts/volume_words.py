@@ -33,7 +33,7 @@ def firing(series: VolumeSeries, *, share: float) -> AlertEvent:
         "evidence_hours": alert.evidence_hours,
         "alarm_hours": alert.alarm_hours,
         "evidence_share": alert.evidence_hours / alert.alarm_hours,
-        "false_alarms": series.rule.false_alarms,
+        "false_alarms": series.promise,
         "budget_share": share,
     }
     return explain.alert_event(series, kind="firing", at=alert.at, summary=summary, evidence=evidence)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.promise import Promises
 from tracejudge.alerts.rule import Rule
 from tracejudge.alerts.series_keys import Family, family_of, order_of, recency
 from tracejudge.alerts.slices import OTHER, is_other
@@ -23,6 +24,13 @@ RETIRE_AFTER: Final = timedelta(days=30)
 """A quiet series without a row for so long is forgotten, and its part of the alarm budget goes to the others."""
 
 
+class Retired(NamedTuple):
+    """Who was forgotten, and whose share of the promise has grown by it."""
+
+    gone: list[SeriesKey]
+    grown: list[SeriesKey]
+
+
 class _Slice(NamedTuple):
     """One place of a rule, whatever JudgeIds have judged there."""
 
@@ -33,11 +41,12 @@ class _Slice(NamedTuple):
 class Watched:
     """The series of some rules, by their keys."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], promises: Promises | None = None) -> None:
         self._rules = tuple(rules)
+        self._promises = promises or Promises()
         self.series: dict[SeriesKey, Series] = {}
         self.silent: dict[Family, SeriesKey] = {}  # of each family without rows the series that says so
-        self._budget = Budget(self._rules)
+        self._budget = Budget(self._rules, promises=self._promises)
         self._slices: defaultdict[_Slice, dict[SeriesKey, None]] = defaultdict(dict)
         self._by_name = {rule.name: rule for rule in self._rules}
         self._per_rule: Counter[str] = Counter()
@@ -67,6 +76,7 @@ class Watched:
         """A series that is watched from now on."""
         key = series.key
         self.series[key] = series
+        series.promise = self._promises.of(series.rule, environment=key.environment, app=key.app)
         place = _slice_of(key)
         if place not in self._slices:
             self._count(key, 1)
@@ -100,8 +110,10 @@ class Watched:
                 found[family] = series
         return sorted(found.items(), key=lambda item: item[0])
 
-    def retire(self, now: datetime) -> list[SeriesKey]:
-        """Forgets the quiet series that have had no row for `RETIRE_AFTER`."""
+    def retire(self, now: datetime) -> Retired:
+        """Forgets the quiet series that have had no row for `RETIRE_AFTER`. Others get their shares, and less evidence
+        fires then: what they have by now shrinks alike, or the sum of share x evidence would jump, and the promise with
+        it be broken."""
         keep = set(self.silent.values())
         old = [
             key
@@ -111,8 +123,17 @@ class Watched:
             and series.alert is None
             and key not in keep
         ]
+        if not old:
+            return Retired([], [])
+        before = {key: self.share(key) for key in self.series}
         self._forget(old)
-        return old
+        grown = []
+        for key, series in self.series.items():
+            share = self.share(key)
+            if share > before[key]:
+                series.scale_evidence(before[key] / share)
+                grown.append(key)
+        return Retired(old, grown)
 
     def _count(self, key: SeriesKey, by: int) -> None:
         self._per_rule[key.rule] += by
@@ -120,16 +141,14 @@ class Watched:
             self._named[_place(key)] += by
 
     def _forget(self, keys: Iterable[SeriesKey]) -> None:
-        gone = list(keys)
-        for key in gone:
+        for key in keys:
             del self.series[key]
             place = _slice_of(key)
             self._slices[place].pop(key)
             if not self._slices[place]:
                 del self._slices[place]
                 self._count(key, -1)
-        if gone:
-            self._budget = Budget(self._rules, keys=self.series)
+        self._budget = Budget(self._rules, promises=self._promises, keys=self.series)
 
 
 def _place(key: SeriesKey) -> tuple[str, str, str]:

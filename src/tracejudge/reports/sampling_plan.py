@@ -147,12 +147,12 @@ def plan(
     return lines
 
 
-def watched(rule: Rule | None, *, level: float, series: int = 1) -> Watched:
-    """Boundary and alarm level of a rule for a series at `level`, when `series` of them share the alarm budget.
+def watched(rule: Rule | None, *, level: float, series: int = 1, hours: float = 720.0) -> Watched:
+    """Boundary and alarm level of a rule for a series at `level`, when `series` of them share the alarm budget of one
+    false alarm in `hours`.
 
-    Without a rule: those of a drift rule with one false alarm in 30 days, which has learned the level.
+    Without a rule: those of a drift rule which has learned the level.
     """
-    hours = 720.0 if rule is None else rule.hours_between_false_alarms
     boundary = level
     if isinstance(rule, MinimumRule):
         boundary = rule.minimum

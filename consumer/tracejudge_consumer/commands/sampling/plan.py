@@ -134,7 +134,10 @@ def _delays(line: PlanLine, settings: Settings, spec: JudgeSpec, *, app: str | N
     quality = [rule for rule in settings.rules if rule.budget == "quality"]
     rule = next((rule for rule in quality if rule.judge == spec.name and rule.app in (None, app)), None)
     series = sum(1 for rule in quality if app is None or rule.app in (None, app))
-    return delays(line, watched(rule, level=line.rate, series=series))
+    hours = 720.0
+    if rule is not None:
+        hours = settings.alerts.promises.hours(rule, environment=rule.environment, app=app)
+    return delays(line, watched(rule, level=line.rate, series=series, hours=hours))
 
 
 def _shown(line: PlanLine, settings: Settings, spec: JudgeSpec, *, app: str | None) -> dict[str, object]:
