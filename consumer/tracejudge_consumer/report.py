@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
-from tracejudge.scores import Decision, LedgerRow, Outcome, Score
+from tracejudge.judging import PanelResult
+from tracejudge.scores import Decision, Outcome
 
 Ending = Literal["", "idle", "stopped", "unassigned"]
 """Why a run ended: "" still runs; "unassigned": other consumers of the group held every partition all the time."""
@@ -88,19 +89,17 @@ class Tally:
         self._ledger: Counter[Decision] = Counter()
         self._refused: Counter[str] = Counter()
 
-    def judged(self, scores: Iterable[Score], ledger: Iterable[LedgerRow], *, calls: int) -> None:
-        """These are stored."""
-        for score in scores:
+    def stored(self, result: PanelResult, refused: Mapping[str, int]) -> None:
+        """The store has this, but for `refused` rows, by reason."""
+        for score in result.scores:
             self._outcomes[score.outcome] += 1
             if score.outcome is Outcome.INVALID:
                 self._invalid_reasons[score.reason] += 1
-        for row in ledger:
+        for row in result.ledger:
             self._ledger[row.decision] += 1
-        self.judge_calls += calls
-
-    def refused(self, rows: Mapping[str, int]) -> None:
-        """Rows the store would not take, by reason."""
-        self._refused.update(rows)
+        self.judge_calls += len(result.calls)
+        if refused:
+            self._refused.update(refused)
 
     def report(self) -> PipelineReport:
         return PipelineReport(

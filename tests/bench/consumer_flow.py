@@ -31,7 +31,7 @@ from tests.bench.frame import Figure, Run, at_least, at_most, shown
 from tests.bench.labelled import labelled_traces
 from tests.support.store_process import StoreProcess
 from tracejudge.clock import SystemClock
-from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel
+from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, PanelResult
 from tracejudge.judging.client import Completion, Message
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import JudgeId, Outcome, Score
@@ -42,6 +42,7 @@ from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.intake.sqlite import SqliteIntake
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.stages.questions import TOGETHER
 from tracejudge_sdk.codec import decode, encode
 from tracejudge_sdk.trace import Trace
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
@@ -215,8 +216,8 @@ class Parts:
 
 
 def parts(at: Place) -> Parts:
-    """Reading the records; judging them through the runner, one question a trace as the pipeline asks; inserting the
-    same rows in the same batches, the index's lookup included."""
+    """Reading the records; judging them through the runner as the pipeline asks; inserting the same rows in the same
+    batches, the index's lookup included."""
     raw = [encode(trace) for trace in at.traces]
     count = len(raw)
     began = time.process_time()
@@ -234,10 +235,10 @@ def parts(at: Place) -> Parts:
     ]
     judges = panel()
 
-    async def judge() -> list[Any]:
-        found: list[Any] = []
-        for start in range(0, count, _BATCH):
-            found += await asyncio.gather(*(judges.evaluate([task]) for task in tasks[start : start + _BATCH]))
+    async def judge() -> list[PanelResult]:
+        found: list[PanelResult] = []
+        for start in range(0, count, TOGETHER):
+            await judges.evaluate_each(tasks[start : start + TOGETHER], lambda _, result: found.append(result))
         await judges.close()
         return found
 

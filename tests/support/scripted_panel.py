@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 
 from tracejudge.errors import JudgeGone, StoreUnavailable
 from tracejudge.judging import JudgeTask, PanelResult
+from tracejudge.judging.tasks import OnJudged
 from tracejudge.scores import (
     LIVE_RUN,
     Decision,
@@ -91,6 +92,16 @@ class ScriptedPanel:
             self.running -= 1
         gone = tuple(JudgeGone(name, "bad_key", "no such key") for name in self._names) if self.gone else ()
         return PanelResult(scores=tuple(scores), ledger=tuple(ledger), calls=tuple(calls), gone=gone)
+
+    async def evaluate_each(self, tasks: Sequence[JudgeTask], on_result: OnJudged, *, run_id: str = LIVE_RUN) -> None:
+        if self.unread_budgets:
+            self.unread_budgets -= 1
+            raise StoreUnavailable("what was spent could not be read")
+
+        async def one(place: int, task: JudgeTask) -> None:
+            on_result(place, await self.evaluate([task], run_id=run_id))
+
+        await asyncio.gather(*(one(place, task) for place, task in enumerate(tasks)))
 
     async def close(self) -> None:
         self.closed += 1

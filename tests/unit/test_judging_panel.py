@@ -12,12 +12,12 @@ from llama_index.core.evaluation import BatchEvalRunner
 
 from tests.support.panels import NO, YES, lexical_spec, llm_spec, make_panel, make_task, make_tasks
 from tracejudge.errors import SettingsError
-from tracejudge.judging import JudgeTask, NothingSpent, Panel, evaluator_for
+from tracejudge.judging import JudgeTask, NothingSpent, Panel, PanelResult, evaluator_for
 from tracejudge.judging.responses import to_response
 from tracejudge.judging.runner import EvalRunner
 from tracejudge.scores import Decision, Outcome
 from tracejudge.testing import ManualClock, make_trace
-from tracejudge.testing.judges import ScriptedJudge
+from tracejudge.testing.judges import HANG, ScriptedJudge
 
 NO_CONTEXT: list[list[dict[str, Any]]] = [
     [],
@@ -219,6 +219,65 @@ async def test_overlapping_batches_do_not_mix() -> None:
         ("t-000001", "lexical"),
     }
     assert [score.outcome for score in second.scores] == [Outcome.FAILED] * 10
+
+
+async def test_each_result_is_handed_on_as_it_comes_however_slow_its_neighbours_are() -> None:
+    judge = ScriptedJudge(lambda prompt: HANG if "Plan 3" in prompt else YES)
+    panel = make_panel([llm_spec(), lexical_spec()], judge)
+    tasks = [make_task(make_trace(n, query=f"Plan {n}?"), "faithful", "lexical") for n in range(6)]
+    told: list[tuple[int, str]] = []
+
+    def on_result(place: int, result: PanelResult) -> None:
+        (score,) = result.scores
+        assert score.trace_id == tasks[place].trace.trace_id
+        assert result.served == ({("faithful", ""): 1} if score.judge_name == "faithful" else {})
+        told.append((place, score.judge_name))
+
+    judging = asyncio.ensure_future(panel.evaluate_each(tasks, on_result))
+    expected = {(n, name) for n in range(6) for name in ("faithful", "lexical")} - {(3, "faithful")}
+    for _ in range(1_000):
+        await asyncio.sleep(0)
+        if len(told) == len(expected):
+            break
+    assert set(told) == expected
+    assert len(told) == len(expected)
+    assert not judging.done()
+    judging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await judging
+
+
+async def test_each_of_a_batch_ends_in_the_rows_it_has_by_itself() -> None:
+    specs = [llm_spec(), lexical_spec()]
+    tasks = [
+        make_task(make_trace(0), "faithful", "lexical"),
+        make_task(make_trace(1, response=None), "faithful"),
+        make_task(make_trace(2), "faithful"),
+    ]
+    script = [YES, "nonsense"]
+    whole = await make_panel(specs, ScriptedJudge(script)).evaluate(tasks)
+    apart: list[PanelResult] = []
+    await make_panel(specs, ScriptedJudge(script)).evaluate_each(tasks, lambda _, result: apart.append(result))
+    assert all(len(one.scores) + len(one.ledger) == 1 for one in apart)
+
+    def rows(results: list[PanelResult]) -> set[tuple[str, str, str, str]]:
+        scores = {
+            (row.trace_id, row.judge_name, row.outcome.value, row.reason) for one in results for row in one.scores
+        }
+        return scores | {
+            (row.trace_id, row.judge_name, row.decision.value, row.reason) for one in results for row in one.ledger
+        }
+
+    assert rows(apart) == rows([whole])
+    assert sum(len(one.calls) for one in apart) == len(whole.calls) == 2
+
+
+async def test_what_the_listener_raises_ends_the_batch() -> None:
+    def on_result(place: int, result: PanelResult) -> None:
+        raise LookupError("no room for this")
+
+    with pytest.raises(LookupError, match="no room for this"):
+        await make_panel(llm_spec(), ScriptedJudge(YES)).evaluate_each(make_tasks(range(3)), on_result)
 
 
 async def test_judging_goes_through_batch_eval_runner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,6 +200,33 @@ async def test_workers_bound_the_evaluations_in_flight(workers: int) -> None:
     assert evaluator.most_in_flight == workers
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+async def test_each_result_is_told_as_it_comes(rows: int) -> None:
+    told: list[tuple[str, int, str | None]] = []
+    runner = EvalRunner(
+        {"one": Echo("one"), "two": Echo("two", poison="q0")},
+        workers=10,
+        on_result=lambda name, row, result: told.append((name, row, result.query)),
+    )
+    results = await runner.aevaluate_response_strs(QUERIES[:rows], TEXTS[:rows], CONTEXTS[:rows])
+    assert sorted(told) == [(name, row, QUERIES[row]) for name in ("one", "two") for row in range(rows)]
+    assert results["two"][0].invalid_result
+    if rows > 1:
+        assert told != sorted(told)  # later rows answer first
+
+
+async def test_rows_that_never_wait_take_no_task_each() -> None:
+    tasks: set[asyncio.Task[Any] | None] = set()
+
+    class Instant(Echo):
+        async def aevaluate(self, *_: Any, **__: Any) -> EvaluationResult:
+            tasks.add(asyncio.current_task())
+            return EvaluationResult(passing=True)
+
+    await EvalRunner({"one": Instant("one")}, workers=10).aevaluate_response_strs(QUERIES, TEXTS, CONTEXTS)
+    assert len(tasks) == 1
+
+
 async def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     _, ours = runners(show_progress=True)
     await ours.aevaluate_responses(queries=QUERIES, responses=responses())

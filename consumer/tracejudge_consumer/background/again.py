@@ -14,9 +14,10 @@ from tracejudge.scores import Decision, JudgeId, LedgerRow, Score, TraceKey
 from tracejudge.store import Known, StoredTrace
 from tracejudge_consumer.background.needs import AgainStore
 from tracejudge_consumer.report import PipelineReport, Tally
-from tracejudge_consumer.stages.judge import Answer, Judging, Question
+from tracejudge_consumer.stages.judge import Judging
 from tracejudge_consumer.stages.needs import Judges
 from tracejudge_consumer.stages.plan import PlannedTask
+from tracejudge_consumer.stages.questions import Answer, questions
 from tracejudge_consumer.stages.read import IntakeRecord
 from tracejudge_consumer.stages.store_calls import StoreCalls
 from tracejudge_consumer.stages.turns import Turns
@@ -66,7 +67,7 @@ class Again:
         self, rows: Sequence[LedgerRow | Score], known: Mapping[TraceKey, Known], traces: Mapping[TraceKey, StoredTrace]
     ) -> AgainReport:
         ids = self._judges.judge_ids
-        questions: list[Question] = []
+        planned: list[PlannedTask] = []
         expired: list[LedgerRow] = []
         settled = 0
         for row in rows:
@@ -77,12 +78,14 @@ class Again:
                 expired.append(self._forgotten(row, ids[row.judge_name]))
             else:
                 task = _task(row, traces[key])
-                planned = PlannedTask(task, IntakeRecord(task.trace, ()))
-                questions.append(Question((planned,), task.judge_names))
+                planned.append(PlannedTask(task, IntakeRecord(task.trace, ())))
         invalid = {key: one.invalid for key, one in known.items() if one.invalid}
         counts = Tally()
         answers: list[Answer] = await asyncio.gather(
-            *(self._judging.answer(question, invalid, counts, again=True) for question in questions)
+            *(
+                self._judging.answer(question, invalid, counts, again=True)
+                for question in questions(planned, self._judges.instant)
+            )
         )
         if expired:
             forgotten = PanelResult(scores=(), ledger=tuple(expired), calls=(), gone=())

@@ -1,72 +1,53 @@
 """Planned traces to judges and what they say into the store: each verdict by itself, however slow its neighbours are.
 
-A judge that calls a model gets each trace as a question of its own, so that one slow call holds up nothing but its own
-trace; at most `at_once` of them are handed to a judge, the others wait here, where a partition that goes away or a
-consumer that stops can still leave them to somebody else unasked. Judges that call nothing get the batch in one piece.
+A judge that calls a model is handed a few traces at a time and answers each by itself, so that one slow call holds up
+nothing but its own trace. At most `at_once` of them are with a judge; the others wait here, where a partition that goes
+away or a consumer that stops can still leave them to somebody else unasked. Judges that call nothing get the batch in
+one piece.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tracejudge.errors import JudgeGone
-from tracejudge.judging import JudgeTask, PanelResult
-from tracejudge.judging.tasks import content_hash
-from tracejudge.scores import Decision, InvalidReason, JudgeId, LedgerRow, Outcome, Score, TraceKey
+from tracejudge.judging import PanelResult
+from tracejudge.scores import Decision, JudgeId, LedgerRow, TraceKey
 from tracejudge_consumer.report import Tally
+from tracejudge_consumer.stages.gate import Gate
 from tracejudge_consumer.stages.judge_watch import JudgeWatch
 from tracejudge_consumer.stages.needs import Judges
+from tracejudge_consumer.stages.patience import PastPatience, given_up
 from tracejudge_consumer.stages.plan import PlannedTask
+from tracejudge_consumer.stages.questions import Answer, Question
 from tracejudge_consumer.stages.results import ResultWriter
 from tracejudge_consumer.stages.store_calls import StoreCalls
-
-PastPatience = Literal["undecided", "invalid"]
-"""undecided: judged when the judge is back, however late. invalid: counted as a failure of the judge, and judged again
-by `tracejudge retry` alone."""
-
-_DOWN: Final = "judge_down_"  # the ledger's reason while an endpoint does not answer, with what it was
-_DOWN_REASONS: Final = {
-    "judge_down_timeout": InvalidReason.JUDGE_TIMEOUT,
-    "judge_down_rate_limited": InvalidReason.RATE_LIMITED,
-}
+from tracejudge_consumer.stages.together import all_of
 
 InvalidJudges = Mapping[TraceKey, Collection[JudgeId]]
 """By trace the judges of which an invalid score is stored."""
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Traces that are put to one or more judges in one piece."""
-
-    planned: tuple[PlannedTask, ...]
-    judges: frozenset[str]
+Told = Callable[[Collection[TraceKey], Collection[TraceKey]], None]
+"""Called with traces about which a question has its answer in the store, and those of them that were left unasked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of a question: the traces that were not asked about and are nobody's to finish here."""
-
-    left: frozenset[TraceKey] = frozenset()
-    gone: tuple[JudgeGone, ...] = ()  # judges that answer nobody
+def _nobody(_: object, __: object) -> None:
+    """Who is told where nobody listens."""
 
 
-ALL_ANSWERED: Final = Answer()
+@dataclass(slots=True)
+class _Asking:
+    """A question and for whom it is asked."""
 
-
-def questions(tasks: Sequence[PlannedTask], instant: Collection[str]) -> list[Question]:
-    """The tasks as questions: one for all that is instant, one for each trace and other judge."""
-    at_once = [one for one in tasks if not one.task.judge_names.isdisjoint(instant)]
-    found = [Question(tuple(at_once), frozenset(instant))] if at_once else []
-    for one in tasks:
-        names = one.task.judge_names
-        if len(names) == 1 and not at_once:
-            found.append(Question((one,), names))  # the usual: one judge by a model
-        else:
-            found += [Question((one,), frozenset([name])) for name in sorted(names.difference(instant))]
-    return found
+    question: Question
+    invalid: InvalidJudges
+    counts: Tally
+    again: bool
+    told: Told
+    left: list[TraceKey] = field(default_factory=list)
+    gone: dict[str, JudgeGone] = field(default_factory=dict)
 
 
 class Judging:
@@ -88,93 +69,126 @@ class Judging:
         self._calls = calls
         self._watch = watch
         self._past_patience = past_patience
-        self._gates = {name: asyncio.Semaphore(at_once) for name in judges.judge_ids if name not in judges.instant}
+        self._gates = {name: Gate(at_once) for name in judges.judge_ids if name not in judges.instant}
         self._stopping = False
 
     def ask_no_more(self) -> None:
         """What was not handed to a judge yet is left; what was is finished."""
         self._stopping = True
 
-    async def answer(self, question: Question, invalid: InvalidJudges, counts: Tally, *, again: bool = False) -> Answer:
-        """Asks; returns when the store has what came of it, and `counts` counts it. `again`: that it is undecided
-        stands in the ledger."""
-        gate = self._gates.get(next(iter(question.judges)))
-        if gate is None:
-            asked, result = await self._ask(question)
+    async def answer(
+        self, question: Question, invalid: InvalidJudges, counts: Tally, *, again: bool = False, told: Told = _nobody
+    ) -> Answer:
+        """Asks; returns when the store has what came of it, and `counts` counts it. `told` hears of each trace as soon
+        as that is so of this one. `again`: that it is undecided stands in the ledger."""
+        asking = _Asking(question, invalid, counts, again, told)
+        if question.each:
+            (name,) = question.judges
+            await self._by_turns(asking, question.planned, self._gates[name])
         else:
-            async with gate:
-                asked, result = await self._ask(question)
-        left: frozenset[TraceKey] = frozenset()
-        if len(asked) < len(question.planned):
-            unasked = [one.record for one in question.planned if one not in asked]
-            left = frozenset(record.key for record in unasked)
-            counts.abandoned += sum(record.forgotten for record in unasked)
-        if result is None:
-            return Answer(left)
-        if self._past_patience == "invalid" and not again:
-            result = given_up(result, {one.record.key: one.task for one in asked})
-        if again:
-            decided = tuple(row for row in result.ledger if row.decision is not Decision.UNDECIDED)
-            result = replace(result, ledger=decided)
-        await self.store(result, invalid, counts)
-        for one in asked:
-            counts.asked += len(one.task.judge_names & question.judges)
-        return Answer(left, tuple(result.gone)) if left or result.gone else ALL_ANSWERED
+            await self._in_one_piece(asking)
+        return Answer(frozenset(asking.left), tuple(asking.gone.values()))
 
     async def store(self, result: PanelResult, invalid: InvalidJudges, counts: Tally) -> None:
-        """Stores what judges said. Beside an invalid score no ledger row is put: the trace would count twice."""
+        """Stores what judges said, or what was decided without one."""
+        result = self.noted(result, invalid)
+        counts.stored(result, await self._writer.write(result))
+
+    def noted(self, result: PanelResult, invalid: InvalidJudges) -> PanelResult:
+        """What there is to store. Beside an invalid score no ledger row is put: the trace would count twice."""
         self._watch.note(result)
         if result.ledger and invalid:
-            kept = tuple(row for row in result.ledger if not _is_invalid(row, invalid))
-            result = replace(result, ledger=kept)
-        refused = await self._writer.write(result)
-        counts.judged(result.scores, result.ledger, calls=len(result.calls))
-        if refused:
-            counts.refused(refused)
-
-    async def _ask(self, question: Question) -> tuple[Collection[PlannedTask], PanelResult | None]:
-        """What was asked about and what was said; a partition that was taken away is its new owner's to judge."""
-        asked = () if self._stopping else tuple([one for one in question.planned if not one.record.forgotten])
-        if not asked:
-            return asked, None
-        tasks = [_for(one.task, question.judges) for one in asked]
-        return asked, await self._calls.until_answered(lambda: self._judges.evaluate(tasks))
-
-
-def given_up(result: PanelResult, tasks: Mapping[TraceKey, JudgeTask]) -> PanelResult:
-    """The result with an invalid score for every trace whose judge was down for too long."""
-    down = [row for row in result.ledger if row.decision is Decision.UNDECIDED and row.reason.startswith(_DOWN)]
-    if not down:
+            result = replace(result, ledger=tuple(row for row in result.ledger if not _is_invalid(row, invalid)))
         return result
-    scores = [
-        Score(
-            environment=row.environment,
-            app=row.app,
-            version=row.version,
-            category=row.category,
-            trace_id=row.trace_id,
-            event_time=row.event_time,
-            judge_name=row.judge_name,
-            judge_id=row.judge_id,
-            run_id=row.run_id,
-            outcome=Outcome.INVALID,
-            score=None,
-            reason=_DOWN_REASONS.get(row.reason, InvalidReason.JUDGE_ERROR).value,
-            feedback=f"the judge was down for longer than judge_patience_s ({row.reason.removeprefix(_DOWN)})",
-            stratum=row.stratum,
-            inclusion_probability=row.inclusion_probability,
-            content_hash=content_hash(tasks[TraceKey(row.environment, row.app, row.trace_id)].trace),
-            judged_at=row.decided_at,
-        )
-        for row in down
-    ]
-    kept = tuple(row for row in result.ledger if row not in down)
-    return replace(result, ledger=kept, scores=(*result.scores, *scores))
+
+    async def _in_one_piece(self, asking: _Asking) -> None:
+        asked = self._still_ours(asking, asking.question.planned)
+        if asked:
+            tasks = asking.question.tasks(asked)
+            result = await self._calls.until_answered(lambda: self._judges.evaluate(tasks))
+            await self.store(self._decided(result, asking, asked), asking.invalid, asking.counts)
+            asking.counts.asked += sum(len(task.judge_names) for task in tasks)
+            asking.told([one.record.key for one in asked], ())
+
+    async def _by_turns(self, asking: _Asking, planned: Sequence[PlannedTask], gate: Gate) -> None:
+        """As many at once as there are places for, and the rest as soon as there are more."""
+        places = await gate.enter(len(planned))
+        if places == len(planned):
+            await self._each(asking, planned, gate)
+        else:
+            await all_of([self._each(asking, planned[:places], gate), self._by_turns(asking, planned[places:], gate)])
+
+    async def _each(self, asking: _Asking, planned: Sequence[PlannedTask], gate: Gate) -> None:
+        """Asks about these, each of which holds a place until it is judged; returns when all is stored."""
+        held = len(planned)
+        try:
+            asked = self._still_ours(asking, planned)
+            if not asked:
+                return
+            under_way = _UnderWay(asking, asked)
+
+            def judged(place: int, result: PanelResult) -> None:
+                nonlocal held
+                held -= 1
+                gate.leave()
+                result = self.noted(self._decided(result, asking, asked[place : place + 1]), asking.invalid)
+                self._writer.put(result, under_way, place)
+
+            tasks = asking.question.tasks(asked)
+            saying = self._calls.until_answered(lambda: self._judges.evaluate_each(tasks, judged))
+            # Both at once: what cannot be stored does not wait to be told until the slowest is judged.
+            await all_of([saying, under_way.over])
+        finally:
+            if held:
+                gate.leave(held)
+
+    def _still_ours(self, asking: _Asking, planned: Sequence[PlannedTask]) -> Sequence[PlannedTask]:
+        """Those to ask about. What came from a partition that was taken away is its new owner's to judge."""
+        asked = [] if self._stopping else [one for one in planned if not one.record.forgotten]
+        if len(asked) < len(planned):
+            unasked = [one.record for one in planned if self._stopping or one.record.forgotten]
+            keys = [record.key for record in unasked]
+            asking.left += keys
+            asking.counts.abandoned += sum(record.forgotten for record in unasked)
+            asking.told(keys, keys)
+        return asked
+
+    def _decided(self, result: PanelResult, asking: _Asking, asked: Sequence[PlannedTask]) -> PanelResult:
+        """What the panel said about `asked`, and what we make of judges that were down for too long."""
+        for fault in result.gone:
+            asking.gone.setdefault(fault.judge_name, fault)
+        if not result.ledger:
+            return result
+        if asking.again:
+            decided = tuple(row for row in result.ledger if row.decision is not Decision.UNDECIDED)
+            return replace(result, ledger=decided)
+        if self._past_patience == "invalid":
+            return given_up(result, {one.record.key: one.task for one in asked})
+        return result
 
 
-def _for(task: JudgeTask, judges: frozenset[str]) -> JudgeTask:
-    names = task.judge_names & judges
-    return task if names == task.judge_names else replace(task, judge_names=names)
+class _UnderWay:
+    """Traces of one question at their judge, and what it said on its way into the store."""
+
+    def __init__(self, asking: _Asking, asked: Sequence[PlannedTask]) -> None:
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the store has everything about all of them."""
+        self._asking = asking
+        self._asked = asked
+        self._open = len(asked)
+
+    def stored(self, place: int, result: PanelResult, refused: Mapping[str, int]) -> None:
+        asking = self._asking
+        asking.counts.stored(result, refused)
+        asking.counts.asked += 1
+        asking.told((self._asked[place].record.key,), ())
+        self._open -= 1
+        if not self._open and not self.over.done():
+            self.over.set_result(None)
+
+    def failed(self, error: BaseException) -> None:
+        if not self.over.done():
+            self.over.set_exception(error)
 
 
 def _is_invalid(row: LedgerRow, invalid: InvalidJudges) -> bool:

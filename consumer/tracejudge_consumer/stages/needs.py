@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from tracejudge.judging import JudgeTask, PanelResult
+from tracejudge.judging.tasks import OnJudged
 from tracejudge.scores import LIVE_RUN, DeadLetter, JudgeCall, JudgeId, LedgerRow, Score, TraceKey
 from tracejudge.store import EpochsRead, Identity, Inserted, Known, StoredFeedback, StoredPart, StoredTrace
 
@@ -16,7 +17,7 @@ _Row = TypeVar("_Row", contravariant=True)
 class Judges(Protocol):
     """A panel: judges batches, several at once, and never raises for a judge's failure.
 
-    `evaluate` raises ServiceUnavailable where it cannot read what was spent, before it has judged anything.
+    Both ways of asking raise ServiceUnavailable where it cannot be read what was spent, before anything is judged.
     """
 
     @property
@@ -32,6 +33,10 @@ class Judges(Protocol):
         ...
 
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult: ...
+    async def evaluate_each(self, tasks: Sequence[JudgeTask], on_result: OnJudged, *, run_id: str = LIVE_RUN) -> None:
+        """Calls `on_result` with the place of a task and what one judge said about it, as soon as it is said."""
+        ...
+
     async def close(self) -> None: ...
 
 

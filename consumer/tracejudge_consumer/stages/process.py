@@ -29,12 +29,14 @@ from tracejudge_consumer.report import PipelineReport, Tally
 from tracejudge_consumer.stages.checkpoints import Checkpoint
 from tracejudge_consumer.stages.epochs import EpochReader
 from tracejudge_consumer.stages.forgotten import Forgotten, ledger_rows
-from tracejudge_consumer.stages.judge import InvalidJudges, Judging, Question, questions
+from tracejudge_consumer.stages.judge import InvalidJudges, Judging
 from tracejudge_consumer.stages.needs import Judges, PipelineStore
 from tracejudge_consumer.stages.parts import with_assembled
 from tracejudge_consumer.stages.plan import Plan, plan, with_shadow
+from tracejudge_consumer.stages.questions import questions
 from tracejudge_consumer.stages.read import IntakeRecord, ReadBatch, TakenRecord, read_batch
 from tracejudge_consumer.stages.store_calls import StoreCalls
+from tracejudge_consumer.stages.together import all_of
 from tracejudge_consumer.stages.turns import Turn, Turns
 
 _LOG = logging.getLogger(__name__)
@@ -144,7 +146,7 @@ class BatchProcessor:
             work = [self._decide(now, turn, finish, assembled)] if now else []
             if later:
                 work.append(self._decide_later(later, turn, finish, assembled))
-            return PipelineReport.total(await _all_of(work))
+            return PipelineReport.total(await all_of(work))
         finally:
             turn.leave_all()
 
@@ -182,18 +184,17 @@ class BatchProcessor:
         open_traces = _OpenTraces(traces, turn, finish)
         invalid: InvalidJudges = {key: one.invalid for key, one in known.items() if one.invalid}
         counts = Tally()
-        work: list[Coroutine[Any, Any, None]] = []
+        work: list[Coroutine[Any, Any, object]] = []
         if todo.ledger:
             keys = list({TraceKey(row.environment, row.app, row.trace_id) for row in todo.ledger})
             open_traces.wait_for(keys)
             work.append(self._write(todo, invalid, counts, keys, open_traces))
         for question in questions(todo.tasks, self._judges.instant):
-            keys = [one.record.key for one in question.planned]
-            open_traces.wait_for(keys)
-            work.append(self._answer(question, invalid, counts, keys, open_traces))
+            open_traces.wait_for([one.record.key for one in question.planned])
+            work.append(self._judging.answer(question, invalid, counts, told=open_traces.done))
         open_traces.finish_the_rest()
         try:
-            await _all_of(work)
+            await all_of(work)
         finally:
             open_traces.hand_over()
         return report + counts.report()
@@ -203,18 +204,7 @@ class BatchProcessor:
     ) -> None:
         """Stores what was decided without a judge."""
         await self._judging.store(PanelResult(scores=(), ledger=todo.ledger, calls=(), gone=()), invalid, counts)
-        open_traces.done(keys, left=())
-
-    async def _answer(
-        self,
-        question: Question,
-        invalid: InvalidJudges,
-        counts: Tally,
-        keys: Iterable[TraceKey],
-        open_traces: _OpenTraces,
-    ) -> None:
-        answer = await self._judging.answer(question, invalid, counts)
-        open_traces.done(keys, left=answer.left)
+        open_traces.done(keys, ())
 
     def _count(self, read: ReadBatch) -> None:
         for kind, number in (
@@ -253,7 +243,7 @@ class _OpenTraces:
         for key in keys:
             self._waits[key] += 1
 
-    def done(self, keys: Iterable[TraceKey], *, left: Collection[TraceKey]) -> None:
+    def done(self, keys: Iterable[TraceKey], left: Collection[TraceKey]) -> None:
         """One answer about each of these is stored, but for those that were left to somebody else."""
         if left:
             self._left.update(left)
@@ -280,18 +270,6 @@ class _OpenTraces:
                 self._loop.call_soon(self.hand_over)
             self._finished += self._traces[key].records
         self._turn.leave(key)
-
-
-async def _all_of(work: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """What each gave. The first that fails ends the others: their records come again."""
-    if len(work) == 1:
-        return [await work[0]]
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 def _refused(inserted: Inserted) -> PipelineReport:

@@ -12,8 +12,7 @@ import contextlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.judging import PanelResult
@@ -28,10 +27,37 @@ _Row = TypeVar("_Row")
 _NONE: Final[Mapping[str, int]] = {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Waiting:
+class Receiver(Protocol):
+    """Whoever waits for results to be durable; told of each once, on the loop."""
+
+    def stored(self, place: int, result: PanelResult, refused: Mapping[str, int]) -> None:
+        """The store has it, but for `refused` rows, by reason. `place` is what it was handed in with."""
+        ...
+
+    def failed(self, error: BaseException) -> None:
+        """It is not stored, and will not be: `error` says that this program or the store's schema is wrong."""
+        ...
+
+
+class _Waiting(NamedTuple):
     result: PanelResult
-    stored: asyncio.Future[Mapping[str, int]]  # rows the store would not take, by reason
+    receiver: Receiver
+    place: int
+
+
+class _One:
+    """Waits for one result."""
+
+    def __init__(self) -> None:
+        self.refused: asyncio.Future[Mapping[str, int]] = asyncio.get_running_loop().create_future()
+
+    def stored(self, place: int, result: PanelResult, refused: Mapping[str, int]) -> None:
+        if not self.refused.done():
+            self.refused.set_result(refused)
+
+    def failed(self, error: BaseException) -> None:
+        if not self.refused.done():
+            self.refused.set_exception(error)
 
 
 class ResultWriter:
@@ -67,17 +93,22 @@ class ResultWriter:
 
         Waits while the store is away. Raises what says that the store's schema or this program is wrong.
         """
+        one = _One()
+        self.put(result, one)
+        return await one.refused
+
+    def put(self, result: PanelResult, receiver: Receiver, place: int = 0) -> None:
+        """As `write` for whoever has other results to wait for: `receiver` is told what became of this one."""
         rows = len(result.calls) + len(result.ledger) + len(result.scores)
         if not rows:
-            return _NONE
-        stored: asyncio.Future[Mapping[str, int]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(result, stored))
+            receiver.stored(place, result, _NONE)
+            return
+        self._waiting.append(_Waiting(result, receiver, place))
         self._rows += rows
         if self._rows >= self._most_rows:
             self._full.set()
         if self._task is None:
             self._task = asyncio.create_task(self._work())
-        return await stored
 
     async def _work(self) -> None:
         try:
@@ -89,14 +120,12 @@ class ResultWriter:
                     refused = await self._insert(batch)
                 except BaseException as error:  # cancellation too: nobody may wait for what will not come
                     for one in batch:
-                        if not one.stored.done():
-                            one.stored.set_exception(error)
+                        one.receiver.failed(error)
                     if not isinstance(error, Exception):
                         raise
                 else:
-                    for one in batch:
-                        if not one.stored.done():
-                            one.stored.set_result(refused.get(one, _NONE))
+                    for number, one in enumerate(batch):
+                        one.receiver.stored(one.place, one.result, refused.get(number, _NONE))
         finally:
             self._task = None
 
@@ -108,26 +137,27 @@ class ResultWriter:
                 await asyncio.wait_for(self._full.wait(), left_s)
         self._began = self._clock.monotonic()
 
-    async def _insert(self, batch: Sequence[_Waiting]) -> dict[_Waiting, Counter[str]]:
-        """Rows the store would not take: of whom, and how many by reason."""
+    async def _insert(self, batch: Sequence[_Waiting]) -> dict[int, Counter[str]]:
+        """Rows the store would not take: by the place in the batch of what they belong to, and by reason."""
         self._checkpoint("judged")
-        refused: dict[_Waiting, Counter[str]] = defaultdict(Counter)
-        calls = [(one, row) for one in batch for row in one.result.calls]
-        ledger = [(one, row) for one in batch for row in one.result.ledger]
-        scores = [(one, row) for one in batch for row in one.result.scores]
+        refused: dict[int, Counter[str]] = defaultdict(Counter)
+        results = [one.result for one in batch]
+        calls = [(number, row) for number, one in enumerate(results) for row in one.calls]
+        ledger = [(number, row) for number, one in enumerate(results) for row in one.ledger]
+        scores = [(number, row) for number, one in enumerate(results) for row in one.scores]
         await self._rows_of(calls, self._store.calls.insert, refused)
         await self._rows_of(ledger, self._store.ledger.insert, refused)
         await self._rows_of(scores, self._store.scores.insert, refused)
         self._metrics.scored([row for _, row in scores], [row for _, row in ledger], [row for _, row in calls])
-        self._metrics.served(one.result.served for one in batch)
+        self._metrics.served(one.served for one in results)
         self._checkpoint("results_stored")
         return refused
 
     async def _rows_of(
         self,
-        rows: Sequence[tuple[_Waiting, _Row]],
+        rows: Sequence[tuple[int, _Row]],
         insert: Callable[[Sequence[_Row]], Inserted],
-        refused: dict[_Waiting, Counter[str]],
+        refused: dict[int, Counter[str]],
     ) -> None:
         if not rows:
             return

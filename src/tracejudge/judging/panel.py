@@ -7,12 +7,12 @@ import logging
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
+
+from llama_index.core.evaluation.base import EvaluationResult
 
 from tracejudge.clock import Clock
-from tracejudge.errors import JudgeGone
 from tracejudge.judging.cache import VerdictCache
 from tracejudge.judging.caps import NO_CAPS, Caps
 from tracejudge.judging.circuit import Availability
@@ -22,8 +22,8 @@ from tracejudge.judging.responses import TraceResponse
 from tracejudge.judging.rows import call_rows, ledger_row, same_model, score_row
 from tracejudge.judging.runner import EvalRunner
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.tasks import BudgetLeases, JudgeTask, PanelResult, RunCaps, SpendSource
-from tracejudge.scores import LIVE_RUN, MEASURING_RUNS, RESERVED_RUNS, SHADOW_RUN, JudgeCall, JudgeId, LedgerRow, Score
+from tracejudge.judging.tasks import BudgetLeases, JudgeTask, OnJudged, PanelResult, RunCaps, SpendSource
+from tracejudge.scores import LIVE_RUN, MEASURING_RUNS, RESERVED_RUNS, SHADOW_RUN, JudgeId
 from tracejudge_sdk.trace import Trace
 
 _LOG: Final = logging.getLogger(__name__)
@@ -33,10 +33,15 @@ RUNNER_WORKERS: Final = 1_000_000
 would hold back other judges, keep slots during back-off and know nothing of endpoints."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+_SERVED_NOBODY: Final[Mapping[tuple[str, str], int]] = {}
+
+
+class _Row(NamedTuple):
+    """One task on its way to one judge."""
+
+    place: int
     task: JudgeTask
-    judgement: Judgement
+    response: TraceResponse
 
 
 class Panel:
@@ -133,22 +138,34 @@ class Panel:
         A run with a name of its own (a replay) is judged in the background: live traffic goes first. `fresh`, and runs
         that measure a judge, take no verdict from the cache and leave none there.
         """
-        wanted = {name: [task for task in tasks if name in task.judge_names] for name in self._judges}
-        self._check(tasks)
-        for name, of_judge in wanted.items():
-            if of_judge:
-                budget = self._judges[name].budget
-                if not budget.known:
-                    await budget.seed()
-        fresh = fresh or run_id in MEASURING_RUNS
-        background = run_id not in RESERVED_RUNS or run_id in MEASURING_RUNS
-        responses = {id(task): TraceResponse(task.trace, background=background, fresh=fresh) for task in tasks}
-        active = [(self._judges[name], of_judge) for name, of_judge in wanted.items() if of_judge]
-        work = [self._judge(judge, of_judge, responses) for judge, of_judge in active]
-        # The usual question is one trace for one judge: no task of its own for that.
+        found: list[PanelResult] = []
+        active = await self._asked(tasks, run_id=run_id, fresh=fresh)
+        work = [self._judge(judge, rows) for judge, rows in active]
+        # One judge is the usual: no task of its own for that.
         judged = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
-        rows = [(judge, rows) for (judge, _), rows in zip(active, judged, strict=True)]
-        return self._result(rows, run_id, responses)
+        now = self._clock.now()
+        for (judge, rows), judgements in zip(active, judged, strict=True):
+            instants = _instants([row.task for row in rows], now)
+            for row, judgement, at in zip(rows, judgements, instants, strict=True):
+                found.append(self._result(judge, row, judgement, run_id, at))
+        return PanelResult.total(found)
+
+    async def evaluate_each(
+        self, tasks: Sequence[JudgeTask], on_result: OnJudged, *, run_id: str = LIVE_RUN, fresh: bool = False
+    ) -> None:
+        """As `evaluate`, except that nobody waits for his neighbours: `on_result(place, result)` is called with what
+        one judge said about `tasks[place]` as soon as it is there, once for each (task, judge).
+
+        What `on_result` raises ends the batch and is raised here.
+        """
+        work = [
+            self._judge_each(judge, rows, on_result, run_id)
+            for judge, rows in await self._asked(tasks, run_id=run_id, fresh=fresh)
+        ]
+        if len(work) == 1:
+            await work[0]
+        else:
+            await asyncio.gather(*work)
 
     async def close(self) -> None:
         """Closes the connections that belong to the running event loop, and gives back what the budget did not use."""
@@ -158,6 +175,23 @@ class Panel:
             await judge.budget.close()
         if self._cache is not None:
             await self._cache.close()
+
+    async def _asked(self, tasks: Sequence[JudgeTask], *, run_id: str, fresh: bool) -> list[tuple[Judge, list[_Row]]]:
+        """The rows of each judge that is asked; what it may spend is known when this returns."""
+        self._check(tasks)
+        fresh = fresh or run_id in MEASURING_RUNS
+        background = run_id not in RESERVED_RUNS or run_id in MEASURING_RUNS
+        wanted: dict[str, list[_Row]] = {}
+        for place, task in enumerate(tasks):
+            # One for all judges: the hash of its texts is made once.
+            response = TraceResponse(task.trace, background=background, fresh=fresh)
+            for name in task.judge_names:
+                wanted.setdefault(name, []).append(_Row(place, task, response))
+        active = [(judge, wanted[name]) for name, judge in self._judges.items() if name in wanted]
+        for judge, _ in active:
+            if not judge.budget.known:
+                await judge.budget.seed()
+        return active
 
     def _check(self, tasks: Sequence[JudgeTask]) -> None:
         for task in tasks:
@@ -171,56 +205,45 @@ class Panel:
                         "not in (0, 1]"
                     )
 
-    async def _judge(
-        self, judge: Judge, tasks: Sequence[JudgeTask], responses: Mapping[int, TraceResponse]
-    ) -> list[_Judged]:
+    async def _judge(self, judge: Judge, rows: Sequence[_Row]) -> list[Judgement]:
         name = judge.spec.name
         results = await self._runners[name].aevaluate_responses(
-            queries=[task.trace.query for task in tasks], responses=[responses[id(task)] for task in tasks]
+            queries=[row.task.trace.query for row in rows], responses=[row.response for row in rows]
         )
-        judged = []
         # The runner returns results without ids, in the order of the input: pair them strictly, and look at the ids.
-        for task, judgement in zip(tasks, results[name], strict=True):
-            if not isinstance(judgement, Judgement) or judgement.trace_id != task.trace.trace_id:
-                raise RuntimeError(f"judge {name!r}: a result came back for another trace than {task.trace.trace_id!r}")
-            judged.append(_Judged(task, judgement))
-        return judged
+        return [_judgement(name, row.task, result) for row, result in zip(rows, results[name], strict=True)]
 
-    def _result(
-        self,
-        judged: Sequence[tuple[Judge, list[_Judged]]],
-        run_id: str,
-        responses: Mapping[int, TraceResponse],
-    ) -> PanelResult:
-        now = self._clock.now()
-        scores: list[Score] = []
-        ledger: list[LedgerRow] = []
-        calls: list[JudgeCall] = []
-        gone: dict[str, JudgeGone] = {}
-        served: dict[tuple[str, str], int] = {}
-        for judge, rows in judged:
-            run_of_judge = SHADOW_RUN if judge.spec.shadow and run_id == LIVE_RUN else run_id
-            instants = _instants(rows, now)
-            for row in rows:
-                task, judgement = row.task, row.judgement
-                calls += call_rows(task, judge, judgement, run_of_judge)
-                if judgement.gone is not None:
-                    gone.setdefault(judge.spec.name, judgement.gone)
-                if judgement.decision is not None:
-                    ledger.append(ledger_row(task, judge, judgement, run_of_judge, now))
-                    continue
-                digest = responses[id(task)].digest
-                if judge.spec.calls_model:
-                    key = (judge.spec.name, judgement.served)
-                    served[key] = served.get(key, 0) + 1
-                scores.append(score_row(task, judge, judgement, run_of_judge, instants[id(task)], digest))
-                self._warn_of_same_model(judge.spec, task.trace)
+    async def _judge_each(self, judge: Judge, rows: Sequence[_Row], on_result: OnJudged, run_id: str) -> None:
+        name = judge.spec.name
+
+        def judged(_: str, number: int, result: EvaluationResult) -> None:
+            row = rows[number]
+            judgement = _judgement(name, row.task, result)
+            on_result(row.place, self._result(judge, row, judgement, run_id, self._clock.now()))
+
+        runner = EvalRunner({name: judge.evaluator}, workers=RUNNER_WORKERS, on_result=judged)
+        await runner.aevaluate_responses(
+            queries=[row.task.trace.query for row in rows], responses=[row.response for row in rows]
+        )
+
+    def _result(self, judge: Judge, row: _Row, judgement: Judgement, run_id: str, at: datetime) -> PanelResult:
+        """What one judge said about one trace, as rows."""
+        spec, task = judge.spec, row.task
+        if spec.shadow and run_id == LIVE_RUN:
+            run_id = SHADOW_RUN
+        calls = call_rows(task, judge, judgement, run_id) if judgement.calls else ()
+        gone = () if judgement.gone is None else (judgement.gone,)
+        if judgement.decision is not None:
+            return PanelResult(
+                scores=(), ledger=(ledger_row(task, judge, judgement, run_id, at),), calls=calls, gone=gone
+            )
+        self._warn_of_same_model(spec, task.trace)
         return PanelResult(
-            scores=tuple(scores),
-            ledger=tuple(ledger),
-            calls=tuple(calls),
-            gone=tuple(gone.values()),
-            served=served,
+            scores=(score_row(task, judge, judgement, run_id, at, row.response.digest),),
+            ledger=(),
+            calls=calls,
+            gone=gone,
+            served={(spec.name, judgement.served): 1} if spec.calls_model else _SERVED_NOBODY,
         )
 
     def _warn_of_same_model(self, spec: JudgeSpec, trace: Trace) -> None:
@@ -234,15 +257,22 @@ class Panel:
             )
 
 
-def _instants(rows: Sequence[_Judged], now: datetime) -> dict[int, datetime]:
-    """When each task of a batch was judged, by its id: a microsecond apart, in order of event time, the last at `now`.
+def _judgement(judge_name: str, task: JudgeTask, result: EvaluationResult) -> Judgement:
+    if not isinstance(result, Judgement) or result.trace_id != task.trace.trace_id:
+        raise RuntimeError(f"judge {judge_name!r}: a result came back for another trace than {task.trace.trace_id!r}")
+    return result
+
+
+def _instants(tasks: Sequence[JudgeTask], now: datetime) -> list[datetime]:
+    """When each task of a batch was judged: a microsecond apart, in order of event time, the last at `now`.
 
     Detectors fold scores in (judged_at, trace_id) order. With one instant for all, a batch would be folded in the order
     of its ids, and a fall inside it would be seen with its traces shuffled.
     """
-    if len(rows) == 1:
-        return {id(rows[0].task): now}
-    ranked = sorted(rows, key=lambda row: (row.task.event_time, row.task.trace.trace_id))
-    return {
-        id(row.task): now - timedelta(microseconds=len(ranked) - place) for place, row in enumerate(ranked, start=1)
-    }
+    if len(tasks) == 1:
+        return [now]
+    instants = [now] * len(tasks)
+    ranked = sorted(range(len(tasks)), key=lambda n: (tasks[n].event_time, tasks[n].trace.trace_id))
+    for place, number in enumerate(ranked, start=1):
+        instants[number] = now - timedelta(microseconds=len(tasks) - place)
+    return instants

@@ -80,29 +80,31 @@ def ledger_row(task: JudgeTask, judge: Judge, judgement: Judgement, run_id: str,
     )
 
 
-def call_rows(task: JudgeTask, judge: Judge, judgement: Judgement, run_id: str) -> list[JudgeCall]:
+def call_rows(task: JudgeTask, judge: Judge, judgement: Judgement, run_id: str) -> tuple[JudgeCall, ...]:
     """Every call that was made for this judgement."""
     trace = task.trace
-    return [
-        JudgeCall(
-            call_id=call.call_id,
-            environment=trace.environment,
-            app=trace.app,
-            trace_id=trace.trace_id,
-            judge_name=judge.spec.name,
-            judge_id=judge.judge_id,
-            run_id=run_id,
-            status=call.status,
-            attempt=call.attempt,
-            input_tokens=call.input_tokens,
-            output_tokens=call.output_tokens,
-            cost_usd=call.cost_usd,
-            latency_ms=call.latency_ms,
-            model_reported=call.model_reported,
-            started_at=call.started_at,
-        )
-        for call in judgement.calls
-    ]
+    return tuple(
+        [
+            JudgeCall(
+                call_id=call.call_id,
+                environment=trace.environment,
+                app=trace.app,
+                trace_id=trace.trace_id,
+                judge_name=judge.spec.name,
+                judge_id=judge.judge_id,
+                run_id=run_id,
+                status=call.status,
+                attempt=call.attempt,
+                input_tokens=call.input_tokens,
+                output_tokens=call.output_tokens,
+                cost_usd=call.cost_usd,
+                latency_ms=call.latency_ms,
+                model_reported=call.model_reported,
+                started_at=call.started_at,
+            )
+            for call in judgement.calls
+        ]
+    )
 
 
 def _usage(judgement: Judgement) -> Usage:

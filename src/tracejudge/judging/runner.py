@@ -6,7 +6,9 @@ of keyword values that is longer than the batch is cut without a word. Here
 
 - a row whose evaluator (or query) raises gives an EvaluationResult with `invalid_result` set, at once, and the others
   keep theirs. Repeating is the business of the guard inside our evaluators, which know what an error means;
-- `workers` tasks pull rows from one iterator, in any event loop, one after the other;
+- `workers` tasks pull rows from one iterator, in any event loop, one after the other. A row that never has to wait
+  needs no task of its own: others are begun when the first one waits for something;
+- each result can be handed on as it comes, so that whoever waits for one row waits for no other;
 - values that do not match the batch, or an evaluator that is not here, raise ValueError before anything is called.
 """
 
@@ -27,11 +29,14 @@ from tracejudge.judging.failures import describe
 
 Job = Callable[[BaseEvaluator, int, dict[str, Any]], Awaitable[EvaluationResult]]
 Keywords = Mapping[str, Mapping[str, Sequence[Any]]]
+OnResult = Callable[[str, int, EvaluationResult], None]
+"""Called with the evaluator's name, the row's place in the batch and its result. What it raises ends the batch."""
 
 
 class EvalRunner(BatchEvalRunner):
     """Runs evaluators over batches. `workers` bounds the evaluations in flight of one call; `query_workers`, the
-    queries to an engine in flight (as many as `workers` by default)."""
+    queries to an engine in flight (as many as `workers` by default). `on_result` is told each result as it comes, in
+    no order; all of them are returned as well."""
 
     def __init__(
         self,
@@ -40,6 +45,7 @@ class EvalRunner(BatchEvalRunner):
         show_progress: bool = False,
         *,
         query_workers: int | None = None,
+        on_result: OnResult | None = None,
     ) -> None:
         # Not BatchEvalRunner's own: it makes a semaphore that belongs to one event loop.
         if workers < 1:
@@ -48,6 +54,7 @@ class EvalRunner(BatchEvalRunner):
         self.workers = workers
         self.show_progress = show_progress
         self.query_workers = workers if query_workers is None else query_workers
+        self.on_result = on_result
 
     async def aevaluate_response_strs(
         self,
@@ -123,15 +130,19 @@ class EvalRunner(BatchEvalRunner):
         results: dict[str, list[EvaluationResult]] = {
             name: cast("list[EvaluationResult]", [None] * rows) for name in self.evaluators
         }
+        on_result = self.on_result
         # Even one that shows nothing costs a tenth of judging one answer.
         bar = tqdm(total=rows * len(results)) if self.show_progress else None
 
         async def evaluate(name: str, evaluator: BaseEvaluator, row: int) -> None:
             more = {key: values[row] for key, values in keywords[name].items()} if name in keywords else {}
             try:
-                results[name][row] = await job(evaluator, row, more)
+                result = await job(evaluator, row, more)
             except Exception as error:  # noqa: BLE001 - anybody's evaluator: its error is this row's result
-                results[name][row] = _invalid(error, queries[row], responses[row])
+                result = _invalid(error, queries[row], responses[row])
+            results[name][row] = result
+            if on_result is not None:
+                on_result(name, row, result)
             if bar is not None:
                 bar.update()
 
@@ -185,16 +196,24 @@ def _invalid(error: Exception, query: Any, response: Any) -> EvaluationResult:
 
 async def _pool(jobs: Iterator[Callable[[], Awaitable[None]]], workers: int, count: int) -> None:
     """Runs the jobs, at most `workers` at once. A cancellation, or what a job raises, ends the others."""
+    begun = 0
 
     async def work() -> None:
+        nonlocal begun
         for job in jobs:
+            begun += 1
             await job()
 
     if count <= 1 or workers == 1:
         await work()
         return
-    tasks = [asyncio.ensure_future(work()) for _ in range(min(workers, count))]
+    tasks = [asyncio.ensure_future(work())]
     try:
+        # Until here again, the first has done every job up to one that waits. Answers of a cache, or of a judge that
+        # asks nobody, so cost no task each.
+        await asyncio.sleep(0)
+        if begun < count:
+            tasks += [asyncio.ensure_future(work()) for _ in range(min(workers - 1, count - begun))]
         await asyncio.gather(*tasks)
     finally:
         for task in tasks:

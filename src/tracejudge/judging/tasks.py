@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -39,6 +40,30 @@ class PanelResult:
     calls: tuple[JudgeCall, ...]
     gone: tuple[JudgeGone, ...]
     served: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    @classmethod
+    def total(cls, results: Sequence[PanelResult]) -> PanelResult:
+        """The rows of all of them in their order; each judge that is gone stands in it once."""
+        if len(results) == 1:
+            return results[0]
+        served: Counter[tuple[str, str]] = Counter()
+        gone: dict[str, JudgeGone] = {}
+        for one in results:
+            for key, count in one.served.items():  # of one or two: `update` costs several times that
+                served[key] += count
+            for fault in one.gone:
+                gone.setdefault(fault.judge_name, fault)
+        return cls(
+            scores=tuple([row for one in results for row in one.scores]),
+            ledger=tuple([row for one in results for row in one.ledger]),
+            calls=tuple([row for one in results for row in one.calls]),
+            gone=tuple(gone.values()),
+            served=dict(served),
+        )
+
+
+OnJudged = Callable[[int, PanelResult], None]
+"""Called with the place of a task among those handed in, and what one judge said about it."""
 
 
 class SpendSource(Protocol):

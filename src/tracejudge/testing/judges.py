@@ -51,8 +51,9 @@ class ScriptedJudge:
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
         try:
-            # A call gives way as a real one does, so that others can be in flight beside it.
-            await asyncio.sleep(0)
+            # A call takes longer, as a real one does, than it takes others to be begun beside it.
+            for _ in range(2):
+                await asyncio.sleep(0)
             reply = self._next(messages[-1].content)
             if isinstance(reply, _Hang):
                 await asyncio.Event().wait()
