@@ -27,8 +27,13 @@ from tracejudge_consumer.evidence_pages import EvidencePages
 logger = logging.getLogger(__name__)
 
 MOST_AT_ONCE: Final = 5
-"""Alerts explained in a round, those of series that are still open first: each costs some tenths of a second. The
-others are told without, and `tracejudge alerts show` makes up for it."""
+"""Alerts explained in a round: each costs some tenths of a second. Those that are still open come first, of these
+pages, and then the largest falls. The others are told without, and say so; the next rounds make up for it."""
+
+NOT_YET: Final = (
+    "evidence not gathered this round: more alerts came at once than are explained in one, the next adds it"
+)
+"""What an event says in `gathered` until its evidence is there."""
 
 MOST_PLAYED_AT_ONCE: Final = 100_000
 """Rows of healthy history played over again for one alert of a round, where its rule has no record yet: two seconds."""
@@ -37,6 +42,7 @@ MOST_DAYS: Final = 365
 
 _STALE_AFTER: Final = timedelta(hours=24)  # as deliveries have it: nobody is told of older ones unless they are open
 _SWEEP_EVERY_S: Final = 300.0
+_MOST_LEFT: Final = 1000  # of the last day's events, looked through at the start
 
 
 class AlertEvidence:
@@ -63,22 +69,55 @@ class AlertEvidence:
         self._texts = texts
         self._release = release
         self._swept_at: float | None = None
+        self._left: list[str] | None = None  # events told without; None: not looked for since the start
+        self._explained_now = 0  # in this round
 
     def explained(self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None]) -> list[AlertEvent]:
-        """The events in their order, those that tell of a fall with their evidence where there is time for it."""
+        """The events in their order, those that tell of a fall with their evidence where there is time for it; the
+        others among them say that it is still to come (`catch_up`)."""
         now = self._clock.now()
         wanted = [
             event
             for event in events
             if tells_of_a_fall(event) and (_alert_of(event) in still_open or now - event.at <= _STALE_AFTER)
         ]
-        wanted.sort(key=lambda event: _alert_of(event) not in still_open)
-        chosen = {event.event_id for event in wanted[:MOST_AT_ONCE]}
-        if len(wanted) > MOST_AT_ONCE:
-            logger.warning("evidence: %d of %d alerts of this round are told without it", len(wanted) - MOST_AT_ONCE,
-                           len(wanted))  # fmt: skip
+        wanted.sort(key=lambda event: (_alert_of(event) not in still_open, event.severity != "page", -fall_of(event)))
+        first, later = wanted[:MOST_AT_ONCE], [event.event_id for event in wanted[MOST_AT_ONCE:]]
+        if later:
+            logger.warning("evidence: %d of %d alerts of this round are told without it", len(later), len(wanted))
+        self._left_over().extend(one for one in later if one not in self._left_over())
+        self._explained_now = len(first)
         played: list[str] = []  # one rule a round
-        return [self._explained(event, played) if event.event_id in chosen else event for event in events]
+        found = {event.event_id: self._explained(event, played) for event in first}
+        found |= {event.event_id: self._put_off(event) for event in wanted[MOST_AT_ONCE:]}
+        return [found.get(event.event_id, event) for event in events]
+
+    def catch_up(self) -> int:
+        """The evidence of alerts that were told without, as far as the round has room for it: stored with the event,
+        and on its page. Gives their number. Call it at the end of each round; also a process that takes over knows what
+        is left. Raises ServiceUnavailable."""
+        left, room = self._left_over(), MOST_AT_ONCE - self._explained_now
+        self._explained_now = 0
+        chosen = left[:room]
+        if not chosen:
+            return 0
+        played: list[str] = []
+        events = [self._explained(_without_mark(event), played) for event in self._store.alert_events.get(chosen)]
+        self._store.alert_events.insert(events)
+        del left[: len(chosen)]
+        return len(events)
+
+    def _left_over(self) -> list[str]:
+        """Ids of the alerts that were told without evidence, in the order in which they get it."""
+        if self._left is None:
+            recent = self._store.alert_events.all(since=self._clock.now() - _STALE_AFTER, limit=_MOST_LEFT)
+            self._left = [event.event_id for event in reversed(recent) if event.evidence.get("gathered") == NOT_YET]
+        return self._left
+
+    def _put_off(self, event: AlertEvent) -> AlertEvent:
+        """The event with where its page will be, so that whoever is told can look there a round later."""
+        page = {} if self._pages is None else {"page": self._pages.link(event.event_id)}
+        return replace(event, evidence={**event.evidence, "gathered": NOT_YET, **page})
 
     def evidence(self, event: AlertEvent) -> Evidence:
         """The evidence of one alert. Raises ValueError for another event, and what the store raises."""
@@ -164,6 +203,25 @@ class AlertEvidence:
             verdict = next((s for s in scores if s.run_id == LIVE_RUN and s.judge_id == series.judge_id), None)
             found[trace_id] = (traces.get(key), verdict)
         return found
+
+
+def fall_of(event: AlertEvent) -> float:
+    """How far the rate fell, as the detector told it: from what it was, or from the boundary; 0 where it says neither.
+    Estimated where it looks worst: good for an order, not for a statement."""
+    told = event.evidence
+    since, before = (_rate_in(told.get(name)) for name in ("since", "before"))
+    boundary = told.get("boundary")
+    level = before if before is not None else boundary if isinstance(boundary, float | int) else None
+    return 0.0 if since is None or level is None else level - since
+
+
+def _rate_in(numbers: object) -> float | None:
+    rate = numbers.get("rate") if isinstance(numbers, Mapping) else None
+    return float(rate) if isinstance(rate, float | int) else None
+
+
+def _without_mark(event: AlertEvent) -> AlertEvent:
+    return replace(event, evidence={name: value for name, value in event.evidence.items() if name != "gathered"})
 
 
 def _alert_of(event: AlertEvent) -> str:

@@ -178,6 +178,7 @@ class AlertLoop:
         if self._still_leading():
             self._upkeep.run_if_due()
             if self._evidence is not None:
+                self._evidence.catch_up()
                 self._evidence.sweep_if_due()
         return published
 

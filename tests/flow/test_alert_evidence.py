@@ -18,7 +18,7 @@ from tracejudge.alerts import AlertEvent, MinimumRule, Rule
 from tracejudge.alerts.told import evidence_lines, evidence_link
 from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingNotifier
-from tracejudge_consumer.alert_evidence import AlertEvidence
+from tracejudge_consumer.alert_evidence import NOT_YET, AlertEvidence, fall_of
 from tracejudge_consumer.alert_loop import AlertLoop
 from tracejudge_consumer.cli import EXIT_FAILED
 from tracejudge_consumer.evidence_pages import EvidencePages
@@ -139,6 +139,45 @@ def test_a_rule_by_a_tag_has_its_evidence_from_the_traces_of_that_tag(world: Wor
     assert "tags.tenant acme" in page
     # Of what is beyond the limit no trace can be told from others: told, without evidence.
     assert [event.series.group for event in events if event.kind == "more_values"] == [(("tags.tenant", "(other)"),)]
+
+
+def test_of_many_alerts_pages_then_the_largest_are_explained_and_the_others_a_round_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracejudge_consumer.alert_evidence.MOST_AT_ONCE", 2)
+    world.fall(Traffic(rates=dict.fromkeys(HEALTHY.rates, 0.1)))
+    common: dict[str, Any] = {"judge": "faithfulness", "heuristic_may_page": True}
+    rules = [
+        *(MinimumRule(name=f"ticket-{k}", minimum=0.88 - 0.02 * k, **common) for k in range(4)),
+        MinimumRule(name="page", minimum=0.5, severity="page", page_drop=0.0, **common),
+    ]
+    evidence = world.evidence(url="https://alerts.example.com/t")
+    loop = world.loop(evidence, rules=rules)
+    told = {event.series.rule: event for event in loop.tick() if event.kind == "firing"}
+    assert len(told) == 5
+    sizes = {name: fall_of(event) for name, event in told.items() if name != "page"}
+    largest = max(sizes, key=lambda name: sizes[name])
+    with_it = {name for name, event in told.items() if "slices" in event.evidence}
+    assert with_it == {"page", largest}
+    late = [event for name, event in told.items() if name not in with_it]
+    for event in late:
+        assert event.evidence["gathered"] == NOT_YET
+        assert NOT_YET in evidence_lines(event)
+        assert evidence_link(event) == f"https://alerts.example.com/t/{event.event_id}.html"
+        assert not (world.folder / f"{event.event_id}.html").exists()
+    # Killed here: whoever goes on knows from the store what is left, and gives two a round.
+    loop = world.loop(world.evidence(url="https://alerts.example.com/t"), rules=rules)
+    pages = []
+    for _ in range(3):
+        loop.tick()
+        pages.append(sum((world.folder / f"{event.event_id}.html").exists() for event in late))
+    assert pages == [2, 3, 3]
+    stored = {event.event_id: event for event in world.store.alert_events.all()}
+    for event in late:
+        assert "slices" in stored[event.event_id].evidence
+        assert "gathered" not in stored[event.event_id].evidence
+    assert len(stored) == 5, "under the same ids"
+    assert len(world.channel.events) == 5, "nobody is told twice"
 
 
 def test_evidence_that_fails_or_cannot_be_written_holds_no_notification_up(

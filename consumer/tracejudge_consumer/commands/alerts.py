@@ -128,7 +128,7 @@ def _hours(hours: float) -> str:
 # Said by the lines above, or of interest to a program only; --json has them all.
 _TOLD_ALREADY: Final = frozenset(
     {"rule", "type", "evidence_share", "false_alarms", "budget_share", "hypothetical_rate", "compared", "slices"}
-) | {"retrieval_or_generation", "worst", "false_alarms_measured", "false_alarms_resampled", "page"}
+) | {"retrieval_or_generation", "worst", "false_alarms_measured", "false_alarms_resampled", "page", "gathered"}
 _RATE: Final = frozenset({"rate", "low", "high", "judged", "n_eff"})
 
 

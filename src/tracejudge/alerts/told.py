@@ -16,6 +16,8 @@ def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
     if isinstance(worst, list | tuple) and worst:
         lines.append("look at: " + ", ".join(str(one) for one in worst[:5]))
     measured = ("false_alarms_measured", "false_alarms_resampled")
+    if isinstance(gathered := evidence.get("gathered"), str):
+        lines.append(gathered)
     lines += [said for part in measured if (said := _says(evidence.get(part)))]
     return tuple(lines)
 
