@@ -35,6 +35,7 @@ from tracejudge.alerts import (
 )
 from tracejudge.alerts.channels import ChannelPolicy
 from tracejudge.alerts.order import STEP_S, in_order, step_of
+from tracejudge.alerts.watched import MAX_SLICES_PER_RULE
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Score, TraceFacts, TraceKey
@@ -123,6 +124,11 @@ class AlertLoop:
         """Rows folded so far that turned up behind the cursor."""
         return self._rows.late
 
+    @property
+    def channels(self) -> Mapping[str, bool]:
+        """Each channel, and whether it is dead; empty while another process leads."""
+        return self._deliveries.dead if self.leading else {}
+
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last tick; empty while another process leads."""
         return self._engine.status() if self._engine is not None else []
@@ -160,6 +166,7 @@ class AlertLoop:
         self._between = BetweenRows()
         self._unpublished: list[AlertEvent] = []
         self._saved_at: datetime | None = None
+        self._warned = False
 
     # ------------------------------------------------------------------ one round
 
@@ -191,6 +198,7 @@ class AlertLoop:
                 self._fold_page(engine, page.fresh, up_to=page.up_to)
                 self._checkpoint("folded")
                 unsaved += len(page.fresh)
+                self._warn_of_unwatched(engine)
             if unsaved >= _SAVE_EVERY_ROWS:
                 self._save(engine.snapshot(changed_only=True))
                 unsaved = 0
@@ -200,6 +208,16 @@ class AlertLoop:
         if unsaved or self._between.unsaved:
             self._save(engine.snapshot(changed_only=True))
         return True
+
+    def _warn_of_unwatched(self, engine: Engine) -> None:
+        """Once a leader: applications without number are a mistake of a producer, or an attack."""
+        if engine.unwatched and not self._warned:
+            self._warned = True
+            logger.warning(
+                "alert loop: a rule has more than %d slices over all applications; rows of further ones are not "
+                "watched by it. Name its app, or group by something with fewer values",
+                MAX_SLICES_PER_RULE,
+            )
 
     def _fold_page(self, engine: Engine, rows: list[Score], *, up_to: datetime | None = None) -> None:
         """Folds rows in their order, each action of a person and each round of anchors between those judged before and

@@ -75,6 +75,11 @@ class Deliveries:
                 self._states[found.name] = found
         return [state.to_snapshot() for state in self._states.values()]
 
+    @property
+    def dead(self) -> Mapping[str, bool]:
+        """Each channel of this process, and whether it is dead."""
+        return {name: state.down for name, state in self._states.items()}
+
     def enqueue(
         self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None], silences: Sequence[Action] = ()
     ) -> None:

@@ -40,6 +40,7 @@ MetricName = Literal[
     "tracejudge_alert_loop_leading",  # 1 in the process that leads the alert loop, else 0
     "tracejudge_alert_rounds_total",  # rounds of the alert loop, by result: done, broken_off
     "tracejudge_alert_round_age_seconds",  # since a round of the alert loop last came to its end
+    "tracejudge_alert_channel_dead",
     "tracejudge_alert_events_total",  # alert events published by this process, by kind
     "tracejudge_build_info",  # 1, with the version
     "tracejudge_judges_gone",  # 1 while the judge answers nobody, by judge

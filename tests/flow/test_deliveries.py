@@ -260,6 +260,7 @@ def test_a_dead_channel_is_an_alert_on_the_others_once_and_so_is_its_return() ->
         deliveries.deliver(still_leading=always)
         world.clock.advance(30)
     assert [event.kind for event in chat.events] == ["firing", "channel_down"]
+    assert deliveries.dead == {"dead": True, "chat": False}
     down = chat.events[1]
     assert dict(down.series.group) == {"channel": "dead"}
     assert down.severity == "page"
@@ -270,6 +271,7 @@ def test_a_dead_channel_is_an_alert_on_the_others_once_and_so_is_its_return() ->
         world.clock.advance(30)
     assert [event.event_id for event in dead.events] == ["a"], "it is told nothing about itself"
     assert [event.kind for event in chat.events] == ["firing", "channel_down", "channel_up"]
+    assert deliveries.dead == {"dead": False, "chat": False}
     assert [event.kind for event in world.store.alert_events.all()] == ["channel_up", "channel_down", "firing"]
 
 

@@ -252,6 +252,22 @@ def test_the_age_of_a_round_goes_on_while_the_loop_hangs() -> None:
     assert registry.get_sample_value("tracejudge_alert_rounds_total", {"result": "done"}) == 1
 
 
+def test_a_dead_channel_is_shown_by_who_leads_alone() -> None:
+    registry = CollectorRegistry()
+    metrics = LoopMetrics(registry, LoopHealth(ManualClock()))
+
+    def dead(name: str) -> float | None:
+        return registry.get_sample_value("tracejudge_alert_channel_dead", {"channel": name})
+
+    metrics.round_done([], leading=True, channels={"on-call": True, "chat": False})
+    assert (dead("on-call"), dead("chat")) == (1, 0)
+    metrics.round_done([], leading=True, channels={"on-call": False, "chat": False})
+    assert dead("on-call") == 0
+    metrics.round_done([], leading=True, channels={"on-call": True, "chat": False})
+    metrics.round_done([], leading=False, channels={})
+    assert (dead("on-call"), dead("chat")) == (None, None), "what was known before another led fires no alert"
+
+
 # -- heartbeats --------------------------------------------------------------------------------------------------------
 
 

@@ -104,7 +104,7 @@ def _tick_on(
             else:
                 if health is not None and metrics is not None:
                     health.round_done(leading=loop.leading)
-                    metrics.round_done(events, leading=loop.leading)
+                    metrics.round_done(events, leading=loop.leading, channels=loop.channels)
                 for event in events:
                     tell(event)
             stop.wait(tick_s)
