@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.webhook import Receiver
 from tests.support.workplace import Workplace
-from tests.unit.test_alerts_notifiers import Receiver
 
 
 @pytest.fixture
@@ -19,14 +19,8 @@ def at(
     return Workplace(tmp_path, capsys, settings)
 
 
-def test_channels_are_tried_and_one_that_does_not_take_it_fails_the_command(
-    at: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pager, hook = Receiver(), Receiver()
-    hook.status = 503
-    monkeypatch.setenv("PAGER_KEY", "r0ut1ng")
-    (at.folder / "tracejudge.toml").write_text(
-        f"""{at.settings}
+def _channels(pager: Receiver, hook: Receiver) -> str:
+    return f"""
 [[notifiers]]
 type = "pagerduty"
 secret_env = "PAGER_KEY"
@@ -39,19 +33,22 @@ url = "{hook.url}/S3CRET"
 allow_private = true
 max_messages = "7 per 1h"
 match = {{ app = "shop" }}
-""",
-        encoding="utf-8",
-    )
-    try:
+"""
+
+
+def test_channels_are_tried_and_one_that_does_not_take_it_fails_the_command(
+    at: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Receiver() as pager, Receiver() as hook:
+        hook.status = 503
+        monkeypatch.setenv("PAGER_KEY", "r0ut1ng")
+        (at.folder / "tracejudge.toml").write_text(at.settings + _channels(pager, hook), encoding="utf-8")
         tried = at.json("alerts", "channels", "test", expect=1)
         assert "trigger" in pager.requests[0][2].decode()
         assert "resolve" in pager.requests[1][2].decode(), "no incident stays open"
         assert at.json("alerts", "channels", "test", "pagerduty")["channels"] == [
             {"channel": "pagerduty", "ok": True, "error": ""}
         ]
-    finally:
-        pager.close()
-        hook.close()
     by_name = {one["channel"]: one for one in tried["channels"]}
     assert by_name["pagerduty"]["ok"]
     assert "answered 503" in by_name["on-call"]["error"]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
+from tests.support.webhook import Receiver
 from tests.support.workplace import Workplace
 from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
 
@@ -180,25 +178,10 @@ def test_traces_that_had_no_chance_are_accounted_for_too(at: Workplace) -> None:
 
 
 def test_watch_tells_a_webhook_once(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    received: list[tuple[dict[str, str], bytes]] = []
-
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            received.append((dict(self.headers), body))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-            """Silent."""
-
-    server = HTTPServer(("127.0.0.1", 0), Hook)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with Receiver() as receiver:
         monkeypatch.setenv("TEST_HOOK_SECRET", "s")
         hook = (
-            f'\n[[notifiers]]\ntype = "webhook"\nurl = "http://127.0.0.1:{server.server_port}/hook"\n'
+            f'\n[[notifiers]]\ntype = "webhook"\nurl = "{receiver.url}"\n'
             'secret_env = "TEST_HOOK_SECRET"\nallow_private = true\n'
         )
         (at.folder / "tracejudge.toml").write_text(at.settings + hook, encoding="utf-8")
@@ -209,16 +192,12 @@ def test_watch_tells_a_webhook_once(at: Workplace, monkeypatch: pytest.MonkeyPat
         at("consume", "--until-idle")
         assert "firing" in at("watch", "--once")
         assert "no series changed" in at("watch", "--once")
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    (only,) = received
-    event = json.loads(only[1])
+    (only,) = receiver.requests
+    event = json.loads(only.body)
     assert (event["kind"], event["severity"], event["heuristic"]) == ("firing", "ticket", True)
-    assert "X-Tracejudge-Signature" in only[0]
+    assert "X-Tracejudge-Signature" in only.headers
     # Ids, numbers and links, no texts.
-    assert not any(row["query"] in only[1].decode() for row in rows)
+    assert not any(row["query"] in only.body.decode() for row in rows)
     assert "firing" in at("alerts", "--since", "3650d")
 
 

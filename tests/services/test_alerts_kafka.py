@@ -23,7 +23,7 @@ from tests.support.judge_reply import JudgeRequest, Reply, Script
 from tests.support.judge_server import JudgeServer
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.labelled_stream import STEP, UNFAITHFUL, labelled_stream
-from tests.support.webhook import WebhookReceiver
+from tests.support.webhook import Receiver
 from tests.support.workplace import Workplace
 from tracejudge.datasets import Line, demo_lines, read_lines
 from tracejudge.store import Store
@@ -95,7 +95,7 @@ class Week:
         folder: Path,
         at: Workplace,
         queue: KafkaTestQueue,
-        hook: WebhookReceiver,
+        hook: Receiver,
         server: JudgeServer,
         **settings: Any,
     ) -> None:
@@ -136,7 +136,7 @@ def week(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tracejudge.store.leases.SETTLE_S", 0.005)
     queue = KafkaTestQueue(kafka_broker.bootstrap, kafka_topic)
-    with JudgeServer(judge(wrong_of_100=3)) as server, WebhookReceiver() as hook:
+    with JudgeServer(judge(wrong_of_100=3)) as server, Receiver() as hook:
         yield Week(
             tmp_path,
             Workplace(tmp_path, capsys, ""),

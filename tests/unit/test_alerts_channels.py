@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,12 +18,13 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 from pydantic import ValidationError
 
-from tests.unit.test_alerts_notifiers import EVENT, Receiver
+from tests.support.webhook import Receiver
+from tests.unit.test_alerts_notifiers import EVENT
 from tracejudge.alerts import AlertEvent, GroupNotifier, NotDelivered, Notifier, NotifierSettings, build_notifiers
 from tracejudge.alerts.channels import ChannelState, parse_rate
 from tracejudge.alerts.incident import incident_key
 from tracejudge.alerts.notifiers.email import EmailNotifier
-from tracejudge.alerts.notifiers.formats import alertmanager_body, pagerduty_body, slack_body
+from tracejudge.alerts.notifiers.formats import alertmanager_body, pagerduty_body, slack_body, slack_message
 from tracejudge.alerts.notifiers.webhook import sign
 from tracejudge.alerts.notify import message_of
 from tracejudge.errors import SettingsError
@@ -34,9 +36,8 @@ DATA_BACK = replace(EVENT, event_id="99", kind="data_back", severity="ticket")
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    server = Receiver()
-    yield server
-    server.close()
+    with Receiver() as server:
+        yield server
 
 
 def channel(environ: dict[str, str] | None = None, **fields: Any) -> Notifier:
@@ -44,19 +45,54 @@ def channel(environ: dict[str, str] | None = None, **fields: Any) -> Notifier:
     return built
 
 
-def sent(receiver: Receiver) -> list[Any]:
-    return [json.loads(body) for _, _, body in receiver.requests]
-
-
 def test_slack_gets_a_line_that_can_be_no_link_and_no_mention(receiver: Receiver) -> None:
     slack = channel({"HOOK": receiver.url + "/T0/SECRET"}, type="slack", secret_env="HOOK", allow_private=True)
     slack.notify(replace(EVENT, summary="<!channel> <https://evil.example|shop> & co\nfell"))
     ((path, _, _),) = receiver.requests
     assert path.endswith("/T0/SECRET")
-    (body,) = sent(receiver)
+    (body,) = receiver.bodies
     assert "<" not in body["text"]
-    assert body["text"].startswith("*&lt;!channel&gt; &lt;https://evil.example|shop&gt; &amp; co?fell*\n")
+    assert body["text"].startswith("*&lt;!channel&gt; &lt;https[:]//evil.example|shop&gt; &amp; co?fell*\n")
     assert EVENT.event_id in body["text"]
+    assert body["parse"] == "none"
+
+
+LINKS = ("https://evil.test/a", "HTTP://evil.test", "www.evil.test", "mailto:a@evil.test", "slack://open", "tel:112")
+HOSTILE = replace(
+    EVENT,
+    summary=f"judge of {' '.join(LINKS)} fell",
+    series=replace(EVENT.series, app=LINKS[0], group=(("tags.tenant", LINKS[2]),)),
+    evidence={
+        "slices": {"says": f"tags.tenant {' '.join(LINKS)} fell"},
+        "worst_trace_ids": list(LINKS),
+        "page": "https://alerts.example.com/e.html",
+    },
+)
+
+
+def links_in(text: str) -> list[str]:
+    """What a chat, a mail program or an incident tool would make a link of."""
+    return re.findall(r"(?i)\b(?:[a-z][a-z0-9+.-]*://|www\.|mailto:|tel:)[^\s\"<>]*", text)
+
+
+def test_no_channel_of_people_makes_a_link_of_a_name_that_a_producer_sent() -> None:
+    ours = "https://alerts.example.com/e.html"
+    several = message_of((HOSTILE, replace(HOSTILE, event_id="e2")), channel="c")
+    for text in (slack_body(HOSTILE), slack_message(several)):
+        assert isinstance(text, dict)
+        assert set(links_in(text["text"])) == {ours}
+        assert f"<{ours}>" in text["text"]
+        assert "https[:]//evil.test/a" in text["text"], "it stays readable"
+    incident: Any = pagerduty_body(HOSTILE, routing_key="k")
+    assert set(links_in(json.dumps(incident))) == {ours}
+    (alert,) = alertmanager_body(HOSTILE)
+    assert set(links_in(json.dumps(alert["annotations"]))) == {ours}
+    assert alert["labels"]["app"] == LINKS[0], "what is matched by stays as it is"
+    mail = EmailNotifier(host="mail.test", port=25, sender="a@b.test", recipients=["c@d.test"])._mail(
+        "firing", HOSTILE.summary, [HOSTILE], ident="e", above=[]
+    )
+    assert set(links_in(mail.get_content())) == {ours}
+    assert links_in(mail["Subject"]) == []
 
 
 def test_slack_never_says_its_url_which_is_its_secret(receiver: Receiver) -> None:
@@ -73,7 +109,7 @@ def test_pagerduty_opens_and_closes_one_incident(receiver: Receiver) -> None:
     )
     pager.notify(EVENT)
     pager.notify(RESOLVED)
-    opened, closed = sent(receiver)
+    opened, closed = receiver.bodies
     assert (opened["event_action"], closed["event_action"]) == ("trigger", "resolve")
     assert opened["dedup_key"] == closed["dedup_key"]
     assert opened["routing_key"] == "r0ut1ng"
@@ -97,7 +133,7 @@ def test_alertmanager_knows_an_alert_by_its_labels(receiver: Receiver) -> None:
     ((path, headers, _), _) = receiver.requests
     assert path.endswith("/api/v2/alerts")
     assert headers["Authorization"] == "Bearer t0k"
-    (opened,), (closed,) = sent(receiver)
+    (opened,), (closed,) = receiver.bodies
     assert opened["labels"] == closed["labels"]
     assert opened["labels"]["alertname"] == "tracejudge_firing"
     assert opened["labels"]["slice_category"] == "returns"
@@ -239,14 +275,14 @@ def test_several_events_are_one_text_that_lists_each_on_a_line_of_bounded_length
     slack = channel({"HOOK": receiver.url}, type="slack", secret_env="HOOK", allow_private=True)
     assert isinstance(slack, GroupNotifier)
     slack.notify_all(MESSAGE)
-    (body,) = sent(receiver)
+    (body,) = receiver.bodies
     head, *lines = body["text"].split("\n")
     assert head == "*3 alerts of shop: 1 firing, 1 resolved, 1 no data*"
     assert [event.event_id in line for event, line in zip(MESSAGE.events, lines, strict=True)] == [True] * 3
     assert max(map(len, lines)) < 400
     assert "<" not in body["text"]
     slack.notify_all(replace(MESSAGE, held=True))
-    assert "limit of messages was reached" in sent(receiver)[1]["text"]
+    assert "limit of messages was reached" in receiver.bodies[1]["text"]
 
 
 def test_a_webhook_takes_several_events_each_in_its_own_form_and_signed(receiver: Receiver) -> None:
@@ -254,7 +290,7 @@ def test_a_webhook_takes_several_events_each_in_its_own_form_and_signed(receiver
     assert isinstance(hook, GroupNotifier)
     hook.notify_all(MESSAGE)
     ((_, headers, raw),) = receiver.requests
-    (body,) = sent(receiver)
+    (body,) = receiver.bodies
     assert body["message_id"] == MESSAGE.message_id == headers["X-Tracejudge-Event-Id"]
     assert [one["event_id"] for one in body["events"]] == [event.event_id for event in MESSAGE.events]
     timestamp = headers["X-Tracejudge-Timestamp"]
@@ -267,7 +303,7 @@ def test_alertmanager_is_told_until_when_an_alert_lasts_and_follows_it_under_oth
     ticket = replace(EVENT, severity="ticket")
     escalated = replace(EVENT, event_id="up", kind="escalated", evidence={"fired_event_id": EVENT.event_id})
     manager.notify_all(message_of((ticket, escalated, replace(RESOLVED, severity="page")), channel="c"))
-    (alerts,) = sent(receiver)
+    (alerts,) = receiver.bodies
     assert [alert["labels"]["severity"] for alert in alerts] == ["ticket", "ticket", "page", "page"]
     ends = [alert["endsAt"] > "2026-12" for alert in alerts]
     assert ends == [True, False, True, False], "opened, closed as a ticket, opened as a page, closed"
@@ -300,7 +336,7 @@ def test_apprise_tells_all_its_services_and_names_none_of_their_urls(
     assert isinstance(told, GroupNotifier)
     told.notify(EVENT)
     told.notify_all(MESSAGE)
-    first, second = sent(receiver)
+    first, second = receiver.bodies
     assert first["title"] == "[tracejudge] page firing"
     assert EVENT.event_id in first["message"]
     assert second["title"] == "[tracejudge] 3 alerts of shop: 1 firing, 1 resolved, 1 no data"

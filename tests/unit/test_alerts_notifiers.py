@@ -11,12 +11,12 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from tests.support.webhook import Receiver
 from tracejudge.alerts import (
     AlertEvent,
     NotDelivered,
@@ -52,46 +52,10 @@ EVENT = AlertEvent(
 )
 
 
-class Receiver:
-    """A small real HTTP server that keeps what it was sent and answers as it is told."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
-        self.status = 204
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.requests.append((self.path, dict(self.headers), body))
-                self.send_response(outer.status)
-                if outer.status == 302:
-                    self.send_header("Location", "http://127.0.0.1:9/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}/hooks/s3cr3t-path?token=s3cr3t"
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    server = Receiver()
-    yield server
-    server.close()
+    with Receiver() as server:
+        yield server
 
 
 def webhook(receiver: Receiver, **fields: Any) -> WebhookNotifier:

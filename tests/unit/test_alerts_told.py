@@ -36,7 +36,7 @@ def test_slack_gets_a_line_for_each_thing_that_is_known_and_the_link() -> None:
     assert len(lines) == 2 + 5
     assert lines[2] == "• category &lt;!channel&gt;?billing?[2J fell from 95 % to 50 %"
     assert lines[4] == "• look at: t-1, t-2"
-    assert lines[6] == "• evidence: https://alerts.example.com/e1.html"
+    assert lines[6] == "• evidence: <https://alerts.example.com/e1.html>"
     assert max(map(len, told(EXPLAINED))) == LONGEST_EVIDENCE
 
 

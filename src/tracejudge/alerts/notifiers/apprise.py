@@ -8,6 +8,7 @@ from typing import Any
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, not_public, resolve
 from tracejudge.alerts.notifiers.formats import event_line, told
+from tracejudge.alerts.notifiers.unlinked import unlinked
 from tracejudge.alerts.notify import Message, NotDelivered
 from tracejudge.errors import MissingExtra, SettingsError
 
@@ -68,7 +69,7 @@ class AppriseNotifier:
         self._send(f"[tracejudge] {message.title}"[:250], "\n".join(lines), firing=firing)
 
     def _send(self, title: str, body: str, *, firing: bool) -> None:
-        title = "".join(char if char.isprintable() else "?" for char in title)
+        title = unlinked("".join(char if char.isprintable() else "?" for char in title))
         for number, service in enumerate(self._services, start=1):
             which = f"{self._name}: service {number} ({service.service_name})"
             try:

@@ -16,6 +16,7 @@ from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.incident import incident_key
 from tracejudge.alerts.notifiers.address import Address, AddressRefused, Resolve, checked_address, resolve
 from tracejudge.alerts.notifiers.formats import event_line, told
+from tracejudge.alerts.notifiers.unlinked import unlinked, unlinked_json
 from tracejudge.alerts.notify import Message, NotDelivered
 from tracejudge.alerts.wire import event_to_json
 
@@ -113,14 +114,14 @@ class EmailNotifier:
     ) -> EmailMessage:
         mail = EmailMessage()
         # Names come from producers: a line break in one would start a header of its own.
-        summary = "".join(char if char.isprintable() else "?" for char in summary)
+        summary = unlinked("".join(char if char.isprintable() else "?" for char in summary))
         mail["Subject"] = f"[tracejudge] {kind}: {summary}"[:250]
         mail["From"], mail["To"] = self._sender, ", ".join(self._recipients)
         mail["Date"] = events[0].at.astimezone(timezone.utc)
         threads = dict.fromkeys(map(_thread, events))
         mail["References"] = " ".join(list(threads)[:_MOST_THREADS])
         mail["Message-ID"] = f"<{ident}@tracejudge>"
-        written = [json.dumps(event_to_json(event), indent=2, ensure_ascii=True) for event in events]
+        written = [json.dumps(unlinked_json(event_to_json(event)), indent=2, ensure_ascii=True) for event in events]
         evidence = [line for event in events for line in told(event)]
         mail.set_content("\n".join([summary, "", *above, *evidence, *([""] if evidence else []), *written, ""]))
         return mail

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tracejudge.alerts.event import AlertEvent, Severity
 from tracejudge.alerts.incident import OPENS, incident_key, incident_kind
+from tracejudge.alerts.notifiers.unlinked import unlinked, unlinked_json
 from tracejudge.alerts.notify import Message
 from tracejudge.alerts.told import evidence_lines, evidence_link
 from tracejudge.alerts.wire import EVENT_VERSION, event_to_json
@@ -30,11 +31,13 @@ _OPEN_FOR: Final = timedelta(days=365)
 
 
 def slack_body(event: AlertEvent) -> Body:
-    """For an incoming webhook: one line in bold, one of what it is about, and its evidence. Names cannot become links
-    or mentions."""
+    """For an incoming webhook: one line in bold, one of what it is about, its evidence, and the link to its page. Names
+    cannot become links or mentions."""
     heuristic = ", heuristic" if event.heuristic else ""
     about = f"{event.kind} ({event.severity}{heuristic}) {event.at.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}Z"
-    evidence = [f"\u2022 {_slack(line)}" for line in told(event)]
+    evidence = [f"\u2022 {_slack(line)}" for line in told(event, link=False)]
+    if (link := evidence_link(event)) is not None:
+        evidence.append(f"\u2022 evidence: {_slack_link(link)}")
     return _slack_text(
         f"*{_slack(event.summary)}*", _slack(f"{about}, rule {event.series.rule}, {event.event_id}"), *evidence
     )
@@ -43,14 +46,14 @@ def slack_body(event: AlertEvent) -> Body:
 def slack_message(message: Message) -> Body:
     """For an incoming webhook: what there is in bold, then a line for each event."""
     held = ["Some of these waited, as the limit of messages was reached."] if message.held else []
-    return _slack_text(
-        f"*{_slack(message.title)}*", *held, *(f"\u2022 {_slack(_linked(event))}" for event in message.events)
-    )
+    return _slack_text(f"*{_slack(message.title)}*", *held, *(f"\u2022 {_linked(event)}" for event in message.events))
 
 
 def event_line(event: AlertEvent) -> str:
-    """One event among several, on one line of bounded length, without anything that could steer a terminal."""
-    text = f"{event.at.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}Z {event.severity} {event.kind}: {event.summary}"
+    """One event among several, on one line of bounded length, without anything that could steer a terminal or become a
+    link."""
+    at = f"{event.at.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}Z"
+    text = f"{at} {event.severity} {event.kind}: {unlinked(event.summary)}"
     if len(text) > LONGEST_LINE:
         text = text[: LONGEST_LINE - 3] + "..."
     return "".join(char if char.isprintable() else "?" for char in f"{text} [{event.event_id}]")
@@ -58,14 +61,15 @@ def event_line(event: AlertEvent) -> str:
 
 def _linked(event: AlertEvent) -> str:
     link = evidence_link(event)
-    return event_line(event) + (f" {link[:LONGEST_LINE]}" if link is not None else "")
+    return _slack(event_line(event)) + (f" {_slack_link(link)}" if link is not None else "")
 
 
-def told(event: AlertEvent) -> list[str]:
+def told(event: AlertEvent, *, link: bool = True) -> list[str]:
     """The lines of an event's evidence, each of bounded length, and where its page is; nothing that could steer a
-    terminal."""
-    link = evidence_link(event)
-    lines = [*evidence_lines(event), *([f"evidence: {link}"] if link is not None else [])]
+    terminal, and no other link."""
+    lines = [unlinked(line) for line in evidence_lines(event)]
+    if link and (page := evidence_link(event)) is not None:
+        lines.append(f"evidence: {page}")
     cut = (line if len(line) <= LONGEST_EVIDENCE else line[: LONGEST_EVIDENCE - 3] + "..." for line in lines)
     return ["".join(char if char.isprintable() else "?" for char in line) for line in cut]
 
@@ -91,14 +95,14 @@ def pagerduty_body(event: AlertEvent, *, routing_key: str) -> Body:
     if closes:
         return body
     body["payload"] = {
-        "summary": event.summary[:1024],
-        "source": f"{event.series.environment}/{event.series.app}",
+        "summary": unlinked(event.summary)[:1024],
+        "source": unlinked(f"{event.series.environment}/{event.series.app}"),
         "severity": "critical" if event.severity == "page" else "warning",
         "timestamp": event.at.astimezone(timezone.utc).isoformat(timespec="milliseconds"),
         "component": event.series.judge_name,
         "group": event.series.rule,
         "class": event.kind,
-        "custom_details": event_to_json(event),
+        "custom_details": unlinked_json(event_to_json(event)),
     }
     link = evidence_link(event)
     if link is not None and link.startswith("http"):
@@ -134,7 +138,7 @@ def _alert(event: AlertEvent, *, severity: Severity, ends: bool) -> dict[str, An
     alert: dict[str, Any] = {
         # An empty label is none to Alertmanager.
         "labels": {name: value for name, value in labels.items() if value},
-        "annotations": {"summary": event.summary, "event_id": event.event_id, **_annotations(event)},
+        "annotations": {"summary": unlinked(event.summary), "event_id": event.event_id, **_annotations(event)},
         "endsAt": (at if ends else at + _OPEN_FOR).isoformat(timespec="milliseconds"),
     }
     if not ends:
@@ -148,10 +152,23 @@ def _annotations(event: AlertEvent) -> dict[str, str]:
 
 
 def _slack_text(*lines: str) -> Body:
-    return {"text": "\n".join(lines), "unfurl_links": False, "unfurl_media": False}
+    # "parse": what begins like an address is no link, beside what `unlinked` has broken up already.
+    return {"text": "\n".join(lines), "parse": "none", "unfurl_links": False, "unfurl_media": False}
+
+
+def _slack_link(link: str) -> str:
+    """The one link that is ours. Of a page that is a file only its place is told: nobody could open it from there."""
+    address = _escaped("".join(char if char.isprintable() else "?" for char in link))
+    if not link.startswith(("https://", "http://")) or "|" in link or len(link) > LONGEST_EVIDENCE:
+        return address[:LONGEST_EVIDENCE]
+    return f"<{address}>"
 
 
 def _slack(text: str) -> str:
-    # The three characters that Slack reads as markup of its own, and what would make several lines of one.
-    plain = "".join(char if char.isprintable() else "?" for char in text)
-    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # What would make several lines of one, or a link.
+    return _escaped(unlinked("".join(char if char.isprintable() else "?" for char in text)))
+
+
+def _escaped(text: str) -> str:
+    # The three characters that Slack reads as markup of its own.
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
