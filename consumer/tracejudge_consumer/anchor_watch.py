@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from tracejudge.errors import NotFound, ServiceUnavailable, TraceJudgeError
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.scores import ANCHOR_RUN, JudgeId
 from tracejudge.store import Store
+from tracejudge_consumer.shutdown import LAST_ROUND_S
 
 if TYPE_CHECKING:
     from tracejudge.judging import Panel
@@ -33,8 +35,13 @@ ALERT_AFTER: Final = timedelta(hours=1)
 """An alert asks for a round only when the last one is so old: a hundred alerts of an hour are one question."""
 
 _AGAIN_AFTER: Final = timedelta(minutes=10)  # where a judge was gone or a cap was reached
+_LOOK_S: Final = 0.2
 
 MakePanel = Callable[[JudgeSpec, RunCaps], "Panel"]
+
+
+class RoundBrokenOff(TraceJudgeError):
+    """A round was no longer wanted, and its judge did not answer in the while that it had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,18 +155,27 @@ def make_round(
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[AnchorRun, AnchorRound | None]:
     """Goes on with a round, and closes the panel: what came of it, and the finished round, None where anchors are
-    left. `progress` is told how many verdicts there are."""
+    left. `progress` is told how many verdicts there are. Raises RoundBrokenOff some seconds after `still_wanted` said
+    no, when the judge has not answered by then."""
 
     def keep(verdicts: Mapping[str, Verdict]) -> None:
         store.anchors.rounds.save(replace(begun, verdicts=verdicts))
         progress(len(verdicts))
 
     async def judge() -> AnchorRun:
-        try:
-            return await judge_anchors(
+        judging = asyncio.ensure_future(
+            judge_anchors(
                 panel, spec, anchors, store=store, known=begun.verdicts, progress=keep, still_wanted=still_wanted
             )
+        )
+        try:
+            await _while_wanted(judging, still_wanted)
+            if judging.cancelled():
+                raise RoundBrokenOff(f"anchors: {spec.name!r} did not answer in time, its round is left for later")
+            return judging.result()
         finally:
+            judging.cancel()
+            await asyncio.wait([judging])
             await panel.close()
 
     run = asyncio.run(judge())
@@ -174,6 +190,20 @@ def make_round(
     )
     store.anchors.rounds.save(finished)
     return run, finished
+
+
+async def _while_wanted(work: asyncio.Future[AnchorRun], still_wanted: Callable[[], bool]) -> None:
+    """Waits for `work`. What is no longer wanted has a while for the calls under way, which cost money, and is then
+    cancelled."""
+    unwanted_at: float | None = None
+    while not work.done():
+        await asyncio.wait([work], timeout=_LOOK_S)
+        if still_wanted():
+            unwanted_at = None
+        elif unwanted_at is None:
+            unwanted_at = time.monotonic()
+        elif time.monotonic() - unwanted_at >= LAST_ROUND_S:
+            work.cancel()
 
 
 @contextmanager
@@ -203,6 +233,8 @@ def watching_anchors(
                         watch.run_due(still_wanted=wanted)
                     except ServiceUnavailable as error:
                         _LOG.warning("anchors wait: %s", error)
+                    except RoundBrokenOff as error:
+                        _LOG.warning("%s", error)
                     except TraceJudgeError as error:
                         if str(error) != told:
                             _LOG.error("anchors: no round could be made, it is tried again: %s", error)

@@ -27,6 +27,7 @@ from tracejudge.errors import (
     StoreError,
     TraceJudgeError,
 )
+from tracejudge_consumer.ending import end_process
 from tracejudge_sdk.errors import ConfigError, TransportUnavailable
 
 EXIT_DONE: Final = 0
@@ -114,8 +115,8 @@ def cli() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits with the status above."""
-    sys.exit(run(args))
+    """Runs the command line and ends the process with the status above."""
+    end_process(run(args))
 
 
 def run(args: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from tracejudge.clock import Clock
+from tracejudge.errors import ServiceUnavailable
 from tracejudge.store import Lease, Store
 
 logger = logging.getLogger(__name__)
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 class Leadership:
     """The lease `name`, as far as this process has it. `holder` must be unique to the process. Not thread-safe.
 
-    Every method that asks the store raises ServiceUnavailable while it is away.
+    `take` and `keep` raise ServiceUnavailable while the store is away.
     """
 
     def __init__(
@@ -78,7 +79,10 @@ class Leadership:
         return held is not None
 
     def give_back(self) -> None:
-        """Lets another process lead at once."""
+        """Lets another process lead at once; where the store is away, the lease runs out by itself."""
         lease, self._lease = self._lease, None
         if lease is not None:
-            self._store.leases.release(lease)
+            try:
+                self._store.leases.release(lease)
+            except ServiceUnavailable as error:
+                logger.warning("%s: the lease is not given back, it runs out by itself: %s", self._name, error)

@@ -134,18 +134,18 @@ class Pipeline:
         worker = Worker(threads=self._limits.store_threads)
         stages = build_stages(self._around(worker))
         processor = stages.processor
+        ended: Ending = "stopped" if self._told_to_stop(stop) else ""
         upkeep = None
-        if self._make_upkeep is not None:
+        if self._make_upkeep is not None and not ended:
             upkeep = BackgroundRun(self._make_upkeep(stages, self._beside.append), worker)
         self._intake.listen(self)
         self._unassigned_since = self._clock.monotonic()
-        ended: Ending = ""
         try:
             while not ended:
                 self._turn(worker, processor)
                 if upkeep is not None:
                     upkeep.check()
-                if self._stop.is_set() or (stop is not None and stop.is_set()):
+                if self._told_to_stop(stop):
                     ended = "stopped"
                 elif until_idle:
                     ended = self._idle(worker, processor)
@@ -161,6 +161,9 @@ class Pipeline:
                 self._close(worker)
         self._report = replace(self._report, ended=ended, commits=self._commits.accepted)
         return self._report
+
+    def _told_to_stop(self, stop: threading.Event | None) -> bool:
+        return self._stop.is_set() or (stop is not None and stop.is_set())
 
     def _around(self, worker: Worker) -> Around:
         return Around(

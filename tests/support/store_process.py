@@ -58,6 +58,14 @@ class StoreProcess:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
+    def pause(self) -> None:
+        """Freezes the process: connections stay open and nothing answers."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
     def quit(self) -> int:
         """Lets the process close its store and end; returns its exit status."""
         assert self._process.stdin is not None

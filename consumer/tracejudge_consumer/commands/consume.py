@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 import click
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -18,9 +19,12 @@ from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, progress_bar, to_json
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.settings import Settings, load_settings, without_password
-from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.shutdown import StoppedAtStart, stop_on_signals
 from tracejudge_consumer.watching import Watch
 from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_pipeline, connect_store
+
+if TYPE_CHECKING:
+    from tracejudge_consumer.pipeline import Pipeline
 
 
 @click.command(
@@ -42,8 +46,19 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
     settings = load_settings(config)
     set_up_logging(settings)
     stop = threading.Event()
-    with connect_store(settings, create=True, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
-        report = run_consumer(settings, store, stop=stop, until_idle=until_idle, quiet=as_json)
+    with (
+        connect_store(settings, create=True, patience_s=CONSUMER_STORE_PATIENCE_S) as store,
+        stop_on_signals(stop) as signals,
+        ExitStack() as stack,
+    ):
+        try:
+            with signals.starting():
+                pipeline = stack.enter_context(consumer_of(settings, store, quiet=as_json))
+        except StoppedAtStart:
+            report = PipelineReport(ended="stopped")
+        else:
+            with settled_heap():
+                report = pipeline.run(until_idle=until_idle, stop=stop)
     if as_json:
         click.echo(to_json(report))
     else:
@@ -51,21 +66,13 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
     return EXIT_UNAVAILABLE if report.ended == "unassigned" else EXIT_DONE
 
 
-def run_consumer(
-    settings: Settings,
-    store: Store,
-    *,
-    stop: threading.Event,
-    until_idle: bool,
-    quiet: bool,
-    watch: Watch | None = None,
-) -> PipelineReport:
-    """Runs the pipeline of the settings on an open store; `watch` where more than the consumer runs in this process."""
+@contextmanager
+def consumer_of(settings: Settings, store: Store, *, quiet: bool, watch: Watch | None = None) -> Iterator[Pipeline]:
+    """The pipeline of the settings on an open store, watched over and shown while it runs; `watch` where more than the
+    consumer runs in this process."""
     watch = watch or Watch(consumer=True)
     with watch.over(settings), progress_line(f"reading {without_password(settings.queue)}", hidden=quiet) as progress:
-        pipeline = build_pipeline(settings, store, health=watch.health, metrics=watch.metrics, progress=progress)
-        with settled_heap():
-            return pipeline.run(until_idle=until_idle, stop=stop)
+        yield build_pipeline(settings, store, health=watch.health, metrics=watch.metrics, progress=progress)
 
 
 def set_up_logging(settings: Settings) -> None:

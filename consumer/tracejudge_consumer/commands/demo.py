@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -20,8 +19,9 @@ from tracejudge.reports import read_rates
 from tracejudge.store import RateQuery, ScoreFilter, Store
 from tracejudge.windows import floor_to
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.commands.alerts import show_event
-from tracejudge_consumer.commands.consume import run_consumer
+from tracejudge_consumer.commands.consume import consumer_of
 from tracejudge_consumer.commands.ledger import dead_letters, equation
 from tracejudge_consumer.commands.rates import rates_table
 from tracejudge_consumer.commands.worst import show_worst, with_traces
@@ -112,7 +112,8 @@ def _stretch(
         transport = build_transport(settings)
         transport.send([("broken", b'{"schema_version": 1, "kind": "trace", "trace_id": "broken"}')])
         transport.close(5.0)
-    report = run_consumer(settings, store, stop=threading.Event(), until_idle=True, quiet=False)
+    with consumer_of(settings, store, quiet=False) as pipeline, settled_heap():
+        report = pipeline.run(until_idle=True)
     out.print(
         f"logged and consumed {report.records} records: {report.passed} passed, {report.failed} failed, "
         f"{sum(report.ledger.values())} not judged, {report.dead} dead letter{'' if report.dead == 1 else 's'}"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 
 import click
 
 from tracejudge.alerts.event import AlertEvent
 from tracejudge_consumer.cli import EXIT_DONE
-from tracejudge_consumer.commands.consume import run_consumer, set_up_logging, tell
+from tracejudge_consumer.collector import settled_heap
+from tracejudge_consumer.commands.consume import consumer_of, set_up_logging, tell
 from tracejudge_consumer.commands.gateway import serve
 from tracejudge_consumer.commands.watch import run_alert_loop
 from tracejudge_consumer.options import config_option
 from tracejudge_consumer.rendering import harmless
+from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.settings import load_settings, without_password
-from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.shutdown import StoppedAtStart, cut_off, stop_on_signals
 from tracejudge_consumer.watching import Watch
 from tracejudge_consumer.wiring import (
     CONSUMER_STORE_PATIENCE_S,
@@ -40,46 +44,59 @@ def command(config: str) -> int:
     set_up_logging(settings)
     stop = threading.Event()
     terminal = any(notifier.type == "terminal" for notifier in settings.notifiers)
+    over = threading.Event()  # the consumer has finished: now the others have to
     failures: list[BaseException] = []
     watch = Watch(consumer=True, alert_loop=True)
-    with connect_store(settings, create=True, patience_s=CONSUMER_STORE_PATIENCE_S) as store, stop_on_signals(stop):
 
-        def tell_event(event: AlertEvent) -> None:
-            if not terminal:
-                click.echo(f"{event.kind}: {harmless(event.summary)}")
+    def tell_event(event: AlertEvent) -> None:
+        if not terminal:
+            click.echo(f"{event.kind}: {harmless(event.summary)}")
 
-        def alert() -> None:
+    def ingest() -> None:
+        from tracejudge_consumer.gateway.metrics import GatewayMetrics
+
+        serve(settings, stop, metrics=GatewayMetrics(watch.registry))
+
+    threads: list[threading.Thread] = []
+
+    def beside(work: Callable[[], None], name: str) -> None:
+        def whole() -> None:
             try:
-                anchors = build_anchor_watch(settings, store)
-                loop = build_alert_loop(settings, store, health=watch.loop_health)
-                tick_s = settings.alert_loop.tick_s
-                try:
-                    run_alert_loop(loop, stop, tick_s=tick_s, tell=tell_event, watch=watch, anchors=anchors)
-                finally:
-                    loop.close()
+                work()
             except BaseException as error:  # noqa: BLE001 - raised again by the main thread, which must stop too
                 failures.append(error)
                 stop.set()
 
-        def ingest() -> None:
-            from tracejudge_consumer.gateway.metrics import GatewayMetrics
+        threads.append(threading.Thread(target=whole, name=name))
+        threads[-1].start()
 
-            try:
-                serve(settings, stop, metrics=GatewayMetrics(watch.registry))
-            except BaseException as error:  # noqa: BLE001 - as above
-                failures.append(error)
-                stop.set()
-
-        threads = [threading.Thread(target=alert, name="tracejudge-alerts")]
+    with (
+        connect_store(settings, create=True, patience_s=CONSUMER_STORE_PATIENCE_S) as store,
+        stop_on_signals(stop) as signals,
+        ExitStack() as stack,
+    ):
         if settings.gateway.port:
-            threads.append(threading.Thread(target=ingest, name="tracejudge-gateway"))
-        for thread in threads:
-            thread.start()
+            beside(ingest, "tracejudge-gateway")
         click.echo(f"up: {without_password(settings.queue)} -> {without_password(settings.store)}; Ctrl-C stops")
         try:
-            report = run_consumer(settings, store, stop=stop, until_idle=False, quiet=True, watch=watch)
+            with signals.starting():
+                pipeline = stack.enter_context(consumer_of(settings, store, quiet=True, watch=watch))
+                anchors = build_anchor_watch(settings, store)
+                loop = build_alert_loop(settings, store, health=watch.loop_health)
+
+            def alert() -> None:
+                with cut_off(store, over), closing(loop):
+                    tick_s = settings.alert_loop.tick_s
+                    run_alert_loop(loop, stop, tick_s=tick_s, tell=tell_event, watch=watch, anchors=anchors)
+
+            beside(alert, "tracejudge-alerts")
+            with settled_heap():
+                report = pipeline.run(stop=stop)
+        except StoppedAtStart:
+            report = PipelineReport(ended="stopped")
         finally:
             stop.set()
+            over.set()
             for thread in threads:
                 thread.join()
     if failures:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import closing
 
 import click
 
@@ -16,7 +17,7 @@ from tracejudge_consumer.commands.consume import set_up_logging
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import harmless, to_json
 from tracejudge_consumer.settings import load_settings
-from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.shutdown import cut_off, stop_on_signals
 from tracejudge_consumer.watching import Watch
 from tracejudge_consumer.wiring import build_alert_loop, build_anchor_watch, connect_store
 
@@ -54,8 +55,8 @@ def command(config: str, as_json: bool, once: bool) -> None:
         watch = Watch(alert_loop=True)
         anchors = build_anchor_watch(settings, store)
         loop = build_alert_loop(settings, store, health=watch.loop_health)
-        try:
-            if once:
+        if once:
+            with closing(loop):
                 events = loop.tick()
                 if anchors is not None and loop.leading:
                     anchors.run_due()  # folded by the next round
@@ -65,12 +66,10 @@ def command(config: str, as_json: bool, once: bool) -> None:
                     click.echo("another process leads the alert loop of this store: nothing to do here", err=True)
                 elif not events and not as_json:
                     click.echo("no series changed; `tracejudge alerts` shows the state of each")
-                return
-            with stop_on_signals(stop), watch.over(settings):
-                tick_s = settings.alert_loop.tick_s
-                run_alert_loop(loop, stop, tick_s=tick_s, tell=tell, watch=watch, anchors=anchors)
-        finally:
-            loop.close()
+            return
+        with stop_on_signals(stop), watch.over(settings), cut_off(store, stop), closing(loop):
+            tick_s = settings.alert_loop.tick_s
+            run_alert_loop(loop, stop, tick_s=tick_s, tell=tell, watch=watch, anchors=anchors)
 
 
 def run_alert_loop(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tracejudge.errors import EmbeddedStoreLocked, MissingExtra, StoreError, StoreUnavailable
 from tracejudge.store.embedded import Endpoint, locate, release
+from tracejudge.store.sockets import OpenSockets
 from tracejudge.store.target import EmbeddedTarget, Target
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Connection:
         self._generation = 0
         self._endpoint: Endpoint | None = None
         self._pool: Any = None
+        self._sockets = OpenSockets()
         self._closed = threading.Event()
 
     def query(
@@ -225,10 +227,14 @@ class Connection:
         self.run(lambda _: None)
 
     def close(self) -> None:
-        """Closes this connection; the owner in this process stops with its last user."""
+        """Closes this connection; the owner in this process stops with its last user.
+
+        Statements of other threads end with StoreError, also those that wait for an answer.
+        """
         if self._closed.is_set() or self._pid != os.getpid():
             return
         self._closed.set()
+        self._sockets.cut()
         with self._lock:
             if self._pool is not None:
                 self._pool.clear()
@@ -248,6 +254,7 @@ class Connection:
     def _client(self) -> Client:
         if getattr(self._local, "generation", None) != self._generation:
             with self._lock:
+                self._check()  # once closed, it must not become the directory's owner again
                 self._local.client = self._new_client()
                 self._local.generation = self._generation
         client: Client = self._local.client
@@ -256,7 +263,6 @@ class Connection:
     def _new_client(self) -> Client:
         import clickhouse_connect
         from clickhouse_connect.driver.exceptions import ProgrammingError
-        from clickhouse_connect.driver.httputil import get_pool_manager
 
         target = self.target
         if isinstance(target, EmbeddedTarget):
@@ -267,7 +273,7 @@ class Connection:
         else:
             host, port, secure, user, password = target.host, target.port, target.secure, target.user, target.password
         if self._pool is None:
-            self._pool = get_pool_manager(maxsize=32)
+            self._pool = self._sockets.pool(maxsize=32)
         connect = partial(
             clickhouse_connect.get_client,
             host=host,

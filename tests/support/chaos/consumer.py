@@ -19,7 +19,8 @@ from unittest.mock import patch
 import click
 
 from tracejudge_consumer import cli, wiring
-from tracejudge_consumer.commands.consume import run_consumer, set_up_logging
+from tracejudge_consumer.collector import settled_heap
+from tracejudge_consumer.commands.consume import consumer_of, set_up_logging
 from tracejudge_consumer.intake import Intake, PartitionKey, PartitionListener, RawRecord
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.shutdown import stop_on_signals
@@ -105,8 +106,10 @@ def main(config: Path, journal: Path, commit_before_store: bool) -> int:
         patch.object(wiring.pipeline, "build_intake", watched),
         wiring.connect_store(settings, create=True, patience_s=wiring.CONSUMER_STORE_PATIENCE_S) as store,
         stop_on_signals(stop),
+        consumer_of(settings, store, quiet=True) as pipeline,
+        settled_heap(),
     ):
-        run_consumer(settings, store, stop=stop, until_idle=False, quiet=True)
+        pipeline.run(stop=stop)
     return 0
 
 

@@ -16,11 +16,12 @@ from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
-from aiohttp import BodyPartReader, web
+from aiohttp import web
 
 from tracejudge.store.embedded import compression
+from tracejudge.store.embedded.asked import read_statement, session_lifetime_s
 from tracejudge.store.embedded.engine import Engine, EngineError, Statement, Summary
 from tracejudge.store.embedded.outlet import Failed, Outlet, Whole
 from tracejudge.store.embedded.sessions import Sessions
@@ -31,18 +32,10 @@ USER: Final = "tracejudge"
 INSTANCE_HEADER: Final = "X-Tracejudge-Instance"
 """Names the owner in every answer, so that a client sends its password to nobody else."""
 
-_TRANSPORT: Final = frozenset(
-    {
-        "query", "database", "user", "password", "default_format", "session_id", "session_timeout", "session_check",
-        "query_id", "quota_key", "compress", "decompress", "wait_end_of_query", "buffer_size", "role",
-        "client_protocol_version", "send_progress_in_http_headers", "http_headers_progress_interval_ms",
-        "enable_http_compression", "cancel_http_readonly_queries_on_client_close", "add_http_cors_header",
-    }
-)  # fmt: skip
-"""What HTTP itself consumes; everything else in the URL is a setting or a `param_*`."""
-
 _STATUS: Final = {516: 401, 497: 403, 164: 403, 60: 404, 81: 404, 62: 400, 47: 400, 48: 501, 159: 408, 202: 503}
 _MAX_WAITING: Final = 256
+_SHUTDOWN_S: Final = 5.0  # for statements under way when it stops; then what only reads is cancelled
+_ACCEPTED_S: Final = 0.02  # in which the loop makes connections of what it has accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +64,12 @@ class EmbeddedServer:
         self._waiting = 0
         self._held = 0
         self._sessions = Sessions(engine)
-        self._version = ""
+        self._stopping = False
+        self._unread: set[asyncio.BaseTransport] = set()  # of requests whose bodies are not there yet
+        self._at_work: set[asyncio.Future[None]] = set()
         self._hosts: frozenset[str] = frozenset()
         self._runner: web.AppRunner | None = None
+        self._site: web.TCPSite | None = None
 
     async def start(self) -> int:
         """Listens on a free port of 127.0.0.1 and returns it."""
@@ -89,21 +85,34 @@ class EmbeddedServer:
             max_line_size=1 << 20,  # parameters travel in the URL
             max_field_size=1 << 16,
             keepalive_timeout=60.0,
-            shutdown_timeout=5.0,
+            shutdown_timeout=_SHUTDOWN_S,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
+        self._site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await self._site.start()
         port = int(self._runner.addresses[0][1])
         self._hosts = frozenset(f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]"))
         return port
 
     async def stop(self) -> None:
-        """Takes no more requests, lets the running ones end, and closes the sessions."""
-        if self._runner is not None:
+        """Takes no more requests, lets running statements end, and closes the sessions.
+
+        Who is not at work yet is turned away, and finds the next owner. A statement that only reads is cancelled after
+        some seconds; one that writes runs to its end.
+        """
+        self._stopping = True
+        # From here on nothing that arrives is read: their handlers would wait for bodies in vain.
+        for transport in self._unread:
+            cast(asyncio.Transport, transport).abort()
+        if self._runner is not None and self._site is not None:
+            await self._site.stop()
+            # A connection made after the cleanup would stay open, with a client that waits for an answer.
+            await asyncio.sleep(_ACCEPTED_S)
             await self._runner.cleanup()
+        while self._at_work:  # the loop has to turn for it: a handler may have to cancel its statement
+            await asyncio.wait(self._at_work)
         self._helpers.shutdown()
-        self._threads.shutdown()  # idle by now: each handler waited for its thread
+        self._threads.shutdown()
         self._sessions.close()
 
     async def _ping(self, request: web.Request) -> web.StreamResponse:
@@ -124,8 +133,20 @@ class EmbeddedServer:
             return self._error("Code: 48. DB::Exception: only GET and POST. (NOT_IMPLEMENTED)", code=48)
         if request.method == "GET" and not request.query.get("query"):
             return web.Response(text="Ok.\n", headers=self._headers())
+        transport = request.transport
+        if transport is None or self._stopping:
+            if transport is not None:
+                transport.close()  # without an answer: the client looks for the next owner
+            return web.Response(status=503)
+        self._unread.add(transport)
         try:
-            statement = await self._statement(request)
+            statement = await read_statement(
+                request,
+                body_bytes=self._limits.body_bytes,
+                memory_bytes=self._limits.memory_bytes,
+                execution_s=self._limits.execution_s,
+                unpack_in=self._helpers,
+            )
         except compression.BodyTooLarge:
             return self._too_large()
         except web.HTTPRequestEntityTooLarge:
@@ -136,6 +157,8 @@ class EmbeddedServer:
             return self._error(f"Code: 36. DB::Exception: {error}. (BAD_ARGUMENTS)", code=36)
         except EngineError as error:
             return self._error(str(error), code=error.code)
+        finally:
+            self._unread.discard(transport)
         if (request.method == "GET" or statement.read_only) and not statement.reads:
             return self._error(
                 "Code: 164. DB::Exception: Cannot execute query in readonly mode: GET and `readonly` only read. "
@@ -160,6 +183,8 @@ class EmbeddedServer:
         finally:
             self._waiting -= 1
         try:
+            if self._stopping:
+                return self._error("Code: 210. DB::Exception: the owner is closing. (NETWORK_ERROR)", code=210)
             return await self._execute(request, statement)
         finally:
             self._running.release()
@@ -169,8 +194,10 @@ class EmbeddedServer:
         loop = asyncio.get_running_loop()
         outlet = Outlet(loop, whole=request.query.get("wait_end_of_query") == "1")
         session = request.query.get("session_id")
-        lifetime_s = _lifetime_s(request.query.get("session_timeout"))
+        lifetime_s = session_lifetime_s(request)
         work = loop.run_in_executor(self._threads, self._work, statement, outlet, session, lifetime_s)
+        self._at_work.add(work)
+        work.add_done_callback(self._at_work.discard)
         try:
             first = await outlet.first()
             if isinstance(first, Failed):
@@ -185,7 +212,7 @@ class EmbeddedServer:
                 body = first.body if packer is None else packer[1].compress(first.body) + packer[1].flush()
                 return web.Response(body=body, headers=headers)
             return await self._stream(request, outlet, headers, packer[1] if packer else None)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, ConnectionError):  # the client has gone
             outlet.abandon()
             if statement.reads and outlet.handle_name:
                 # An INSERT runs to its end: the client will send it again, and the same rows change nothing.
@@ -238,47 +265,6 @@ class EmbeddedServer:
             logger.exception("the embedded engine failed")
             outlet.fail(EngineError(f"Code: 1001. DB::Exception: {type(error).__name__}: {error}", code=1001))
 
-    async def _statement(self, request: web.Request) -> Statement:
-        fields = dict(request.query)
-        if fields.get("compress") == "1" or fields.get("decompress") == "1":
-            raise EngineError("Code: 48. DB::Exception: native block compression over HTTP. (NOT_IMPLEMENTED)", code=48)
-        body = b""
-        if request.content_type == "multipart/form-data":
-            form = await request.multipart()
-            size = 0
-            while (part := await form.next()) is not None:
-                if not isinstance(part, BodyPartReader) or part.filename is not None:
-                    raise EngineError("Code: 48. DB::Exception: external data. (NOT_IMPLEMENTED)", code=48)
-                content = bytearray()
-                while chunk := await part.read_chunk():
-                    size += len(chunk)
-                    if size > self._limits.body_bytes:
-                        raise compression.BodyTooLarge
-                    content += chunk
-                fields[part.name or ""] = part.decode(bytes(content)).decode()
-        elif request.can_read_body:
-            packed = await request.read()
-            body = await asyncio.get_running_loop().run_in_executor(self._helpers, self._unpack, packed, request)
-        query = fields.get("query", "").encode()
-        text = query + b"\n" + body if query and body else query or body
-        if not text.strip():
-            raise EngineError("Code: 62. DB::Exception: Empty query. (SYNTAX_ERROR)", code=62)
-        settings = {k: v for k, v in fields.items() if k not in _TRANSPORT and not k.startswith("param_")}
-        read_only = settings.pop("readonly", "0") not in ("", "0")
-        settings.setdefault("max_memory_usage", str(self._limits.memory_bytes))
-        settings.setdefault("max_execution_time", f"{self._limits.execution_s:g}")
-        return Statement(
-            sql=text,
-            database=fields.get("database") or request.headers.get("X-ClickHouse-Database") or "default",
-            params={k[6:]: v for k, v in fields.items() if k.startswith("param_")},
-            settings=settings,
-            read_only=read_only,
-            default_format=fields.get("default_format") or request.headers.get("X-ClickHouse-Format") or "TabSeparated",
-        )
-
-    def _unpack(self, body: bytes, request: web.Request) -> bytes:
-        return compression.unpack(body, request.headers.get("Content-Encoding", ""), limit=self._limits.body_bytes)
-
     def _wrong_host(self, request: web.Request) -> web.Response | None:
         if request.headers.get("Host", "").lower() in self._hosts:
             return None
@@ -329,12 +315,3 @@ class EmbeddedServer:
         )
         response.set_status(413)
         return response
-
-
-def _lifetime_s(text: str | None) -> float:
-    """Of a session after its last request, seconds; 60 where the client says nothing that is a number."""
-    try:
-        value = float(text or 60)
-    except ValueError:
-        return 60.0
-    return min(max(value, 1.0), 3600.0) if value == value else 60.0

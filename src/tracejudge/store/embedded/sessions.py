@@ -77,11 +77,10 @@ class Sessions:
             self._open.pop(session_id).handle.close()
 
     def _make_room(self) -> None:
-        if len(self._open) < _MAX_SESSIONS:
-            return
-        idle = [(one.expires_at, key) for key, one in self._open.items() if not one.busy]
-        if not idle:
-            raise EngineError(
-                "Code: 202. DB::Exception: Too many sessions in use. (TOO_MANY_SIMULTANEOUS_QUERIES)", code=202
-            )
-        self._open.pop(min(idle)[1]).handle.close()
+        while len(self._open) >= _MAX_SESSIONS:
+            idle = [(one.expires_at, key) for key, one in self._open.items() if not one.busy]
+            if not idle:
+                raise EngineError(
+                    "Code: 202. DB::Exception: Too many sessions in use. (TOO_MANY_SIMULTANEOUS_QUERIES)", code=202
+                )
+            self._open.pop(min(idle)[1]).handle.close()
