@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import socket
+import subprocess
+import sys
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -13,7 +15,6 @@ import pytest
 
 from tracejudge.errors import StoreError
 from tracejudge.store.connection import Connection
-from tracejudge.store.embedded import Endpoint, locate, release, server
 from tracejudge.store.embedded.ownership import published
 from tracejudge.store.target import parse_store_url
 
@@ -23,12 +24,60 @@ LONG = 120.0  # far above what anything here takes, and below the 150 s for whic
 ENDLESS = "SELECT sum(cityHash64(number)) FROM numbers(1000000000000)"
 
 
-class Opened:
-    """A directory that this process owns until `close`."""
+# Processes of their own: one process holds one directory, and that of the tests has one already.
+OWNER = """
+import pathlib, sys
+from tracejudge.store.embedded import locate, release, server
+server._SHUTDOWN_S = float(sys.argv[2])
+directory = pathlib.Path(sys.argv[1])
+locate(directory, user=sys)
+print("open", flush=True)
+sys.stdin.read()
+release(directory, user=sys)
+"""
 
-    def __init__(self, directory: Path) -> None:
+ABOUT_TO_ASK = """
+import sys, threading
+from tracejudge.errors import StoreError
+from tracejudge.store.connection import Connection
+from tracejudge.store.target import parse_store_url
+target = parse_store_url("chdb:///" + sys.argv[1])
+connection = Connection(target, settle_timeout_s=5, max_memory_bytes=10**9, max_execution_s=10)
+connection.connect()
+def ask():
+    try:
+        connection.query("SELECT 1")
+        print("answered")
+    except StoreError as error:
+        print(error)
+asking, closing = threading.Thread(target=ask), threading.Thread(target=connection.close)
+with connection._lock:  # where a thread without a client waits for its turn
+    asking.start()
+    closing.start()
+    while not connection._closed.is_set():
+        pass
+asking.join()
+closing.join()
+from tracejudge.store.embedded.ownership import published
+import pathlib
+print("owner:", published(pathlib.Path(sys.argv[1])))
+"""
+
+
+class Opened:
+    """A directory and its owner, which closes it when `closes` is called."""
+
+    def __init__(self, directory: Path, patience_s: float) -> None:
         self.directory = directory
-        self.endpoint: Endpoint = locate(directory, user=self)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWNER, str(directory), str(patience_s)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "open\n"
+        endpoint = published(directory)
+        assert endpoint is not None
+        self.endpoint = endpoint
 
     def connect(self) -> socket.socket:
         return socket.create_connection((self.endpoint.host, self.endpoint.port), timeout=LONG)
@@ -48,8 +97,19 @@ class Opened:
         finally:
             asking.close()
 
-    def close(self) -> None:
-        release(self.directory, user=self)
+    def closes(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(LONG) == 0
+        assert published(self.directory) is None
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
 
 
 @pytest.fixture
@@ -59,19 +119,10 @@ def patience_s() -> float:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float) -> Iterator[Opened]:
-    monkeypatch.setattr(server, "_SHUTDOWN_S", patience_s)
-    place = Opened(tmp_path / "store")
+def opened(tmp_path: Path, patience_s: float) -> Iterator[Opened]:
+    place = Opened(tmp_path / "store", patience_s)
     yield place
-    place.close()
-
-
-def closes_within(opened: Opened, seconds: float) -> None:
-    thread = threading.Thread(target=opened.close, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    assert not thread.is_alive()
-    assert published(opened.directory) is None
+    place.end()
 
 
 def hung_up(client: socket.socket) -> bool:
@@ -88,7 +139,7 @@ def test_a_request_whose_body_never_comes_holds_up_nothing(opened: Opened) -> No
     with opened.connect() as client:
         client.sendall(opened.request(b"SELECT", length=100))
         assert opened.running() == 0  # asked after it, on a loop that takes one thing at a time
-        closes_within(opened, LONG)
+        opened.closes()
         assert hung_up(client)
 
 
@@ -109,7 +160,7 @@ def test_a_connection_made_in_the_moment_of_closing_is_not_left_open(opened: Ope
     comers = [threading.Thread(target=come) for _ in range(4)]
     for comer in comers:
         comer.start()
-    closes_within(opened, LONG)
+    opened.closes()
     over.set()
     for comer in comers:
         comer.join()
@@ -130,7 +181,7 @@ def test_a_long_statement_that_only_reads_is_cancelled(opened: Opened) -> None:
         client.sendall(opened.request(ENDLESS.encode()))
         while opened.running() == 0:
             pass
-        closes_within(opened, LONG)
+        opened.closes()
         assert hung_up(client)
 
 
@@ -139,7 +190,7 @@ def test_a_result_that_nobody_takes_is_cancelled(opened: Opened) -> None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.sendall(opened.request(b"SELECT number, toString(number) FROM numbers(100000000)"))
         assert client.recv(1) == b"H"  # it streams
-        closes_within(opened, LONG)
+        opened.closes()
 
 
 def test_a_store_that_is_closed_ends_what_waits_for_it_in_another_thread(tmp_path: Path) -> None:
@@ -170,26 +221,8 @@ def test_a_store_that_is_closed_ends_what_waits_for_it_in_another_thread(tmp_pat
 
 def test_a_thread_that_was_about_to_ask_does_not_become_the_owner_of_a_closed_store(tmp_path: Path) -> None:
     """It would open the directory anew, and nobody would ever close it."""
-    directory = tmp_path / "store"
-    connection = Connection(
-        parse_store_url(f"chdb:///{directory}"), settle_timeout_s=5, max_memory_bytes=10**9, max_execution_s=10
-    )
-    connection.connect()
-    refused: list[BaseException] = []
-
-    def ask() -> None:
-        try:
-            connection.query("SELECT 1")
-        except StoreError as error:
-            refused.append(error)
-
-    asking, closing = threading.Thread(target=ask), threading.Thread(target=connection.close)
-    with connection._lock:  # where a thread without a client waits for its turn
-        asking.start()
-        closing.start()
-        while not connection._closed.is_set():
-            pass
-    asking.join(LONG)
-    closing.join(LONG)
-    assert "is closed" in str(refused[0])
-    assert published(directory) is None
+    done = subprocess.run(
+        [sys.executable, "-c", ABOUT_TO_ASK, str(tmp_path / "store")],
+        capture_output=True, text=True, check=True, timeout=LONG,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["this store is closed: open it again", "owner: None"], done.stderr
