@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tests.support.verdicts import row
 from tracejudge.alerts import AlertEvent, DriftRule, Engine, MinimumRule
@@ -68,6 +69,49 @@ def test_each_measure_tells_of_its_own_trouble_and_of_no_other(measure: str) -> 
     assert "fell below 90 %" in event.summary
     healthy, known = traffic(measure, bad_from=900, length=900, seed=3)
     assert fired(Engine(rules).fold(healthy, facts=known)) == []
+
+
+def backfilled(*, hours: float, count: int = 300) -> list[Score]:
+    """Old traces that are judged one after the other, now."""
+    late = timedelta(hours=hours)
+    return [row(k, judged_at=row(k).event_time + late, minute=k) for k in range(count)]
+
+
+def test_old_files_that_are_read_are_no_lag_and_a_queue_that_waits_is() -> None:
+    assert fired(Engine([rule("lag_s")]).fold(backfilled(hours=24 * 90))) == []
+    assert fired(Engine([rule("lag_s")]).fold(backfilled(hours=5))) == [("firing", "lag_s")]
+    counting = rule("lag_s", backfill_after="never")
+    assert fired(Engine([counting]).fold(backfilled(hours=24 * 90))) == [("firing", "lag_s")]
+    young = rule("lag_s", backfill_after="4h")
+    assert fired(Engine([young]).fold(backfilled(hours=5))) == []
+    of_days = rule("lag_s", at_most=2 * 86_400)
+    assert fired(Engine([of_days]).fold(backfilled(hours=24 * 3))) == [("firing", "lag_s")], "its limit is above a day"
+
+
+def test_live_traces_beside_a_backfill_are_watched_as_ever() -> None:
+    live = [
+        row(1000 + k, minute=k, judged_at=row(k).event_time + timedelta(hours=2 if k > 150 else 0.01))
+        for k in range(300)
+    ]
+    old = [row(k, minute=k - 60 * 24 * 30, judged_at=one.judged_at) for k, one in enumerate(live)]
+    mixed = [one for pair in zip(live, old, strict=True) for one in pair]
+    assert fired(Engine([rule("lag_s")]).fold(mixed)) == [("firing", "lag_s")]
+    prompt = [row(1000 + k, minute=k) for k in range(300)]
+    mixed = [one for pair in zip(prompt, old, strict=True) for one in pair]
+    assert fired(Engine([rule("lag_s")]).fold(mixed)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"measure": "lag_s", "at_most": 7200, "backfill_after": "2h"}, "no trace would ever be late"),
+        ({"measure": "tokens", "at_most": 10, "backfill_after": "2h"}, "is about measure 'lag_s'"),
+        ({"measure": "lag_s", "at_most": 60, "backfill_after": "soon"}, "is not a duration"),
+    ],
+)
+def test_a_backfill_that_means_nothing_is_refused(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        MinimumRule(name="lag", judge="lexical", minimum=0.9, **fields)
 
 
 def test_a_learned_baseline_serves_them_too() -> None:

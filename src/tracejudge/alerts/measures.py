@@ -37,16 +37,26 @@ WEIGHTED: Final[frozenset[Measure]] = frozenset({"quality", "latency_ms"})
 """The measures that are about all traffic, of which judges see a sample."""
 
 
-def good(measure: Measure, score: Score, *, at_most: float | None, latency_ms: float | None) -> bool | None:
+def good(
+    measure: Measure,
+    score: Score,
+    *,
+    at_most: float | None,
+    latency_ms: float | None,
+    backfill_s: float | None = None,
+) -> bool | None:
     """Whether the row is good in this measure; None when it says nothing about it.
 
-    `latency_ms` is how long the app took for the trace, where it is known.
+    `latency_ms` is how long the app took for the trace, where it is known. `backfill_s`: a trace judged later than that
+    is of an old file that was read, or of an outage that was told as no data long ago; it says nothing about lag.
     """
     if measure == "quality":
         return score.outcome.value == "passed" if score.outcome.settled else None
     if measure == "invalid":
         return score.outcome.settled
     value = _value(measure, score, latency_ms=latency_ms)
+    if measure == "lag_s" and value is not None and backfill_s is not None and value > backfill_s:
+        return None
     return None if value is None or at_most is None else value <= at_most
 
 

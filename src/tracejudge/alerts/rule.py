@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Final, Literal
@@ -28,6 +29,9 @@ HEALTH_RULE: Final = "evaluator-health"
 
 CHANNEL_RULE: Final = "channel-health"
 """The rule named in events about a channel that takes no alerts."""
+
+_BACKFILL_S: Final = 86_400.0
+"""An outage that lasts longer is told as no data meanwhile."""
 
 BudgetKind = Literal["quality", "health"]
 """Health series have a budget of their own: they must not make alerts on quality slower."""
@@ -56,6 +60,7 @@ class _Rule(BaseModel):
     page_drop: float = Field(default=0.03, ge=0.0, le=0.5, allow_inf_nan=False)  # a share; half of it never pages
     measure: Measure = "quality"
     at_most: float | None = Field(default=None, gt=0, allow_inf_nan=False)  # the limit of a measure that has one
+    backfill_after: str | None = None  # of measure lag_s: judged so late it is a backfill; None: 24h, above at_most
     remind_after: str = "never"  # of an alert that is open and that nobody acknowledged
     heuristic_may_page: bool = False  # a judge without a model opens tickets only, unless told to page
     no_data_after: str = "24h"  # of silence, all groups together; "never" turns it off
@@ -90,6 +95,13 @@ class _Rule(BaseModel):
             )
         return text
 
+    @field_validator("backfill_after")
+    @classmethod
+    def _backfill_after_parses(cls, text: str | None) -> str | None:
+        if text is not None and text != "never":
+            parse_duration(text)
+        return text
+
     @field_validator("remind_after")
     @classmethod
     def _remind_after_parses(cls, text: str) -> str:
@@ -106,7 +118,24 @@ class _Rule(BaseModel):
             raise ValueError(f"at_most: measure {self.measure!r} needs one, in {unit}: above it a trace is a bad one")
         if unit is None and self.at_most is not None:
             raise ValueError(f"at_most: measure {self.measure!r} has no limit; remove it")
+        if self.measure != "lag_s" and self.backfill_after is not None:
+            raise ValueError(f"backfill_after: is about measure 'lag_s', and this is {self.measure!r}; remove it")
+        if self.backfill_after is not None and (self.at_most or 0.0) >= (self.backfill_s or math.inf):
+            raise ValueError(
+                f"at_most: {self.at_most} seconds are not below backfill_after, {self.backfill_after!r}: no trace "
+                "would ever be late; write a longer backfill_after, or 'never'"
+            )
         return self
+
+    @property
+    def backfill_s(self) -> float | None:
+        """How late a trace may be judged, in seconds, and still say something about lag; None: any time, or the rule is
+        about something else."""
+        if self.measure != "lag_s" or self.at_most is None or self.backfill_after == "never":
+            return None
+        if self.backfill_after is None:
+            return _BACKFILL_S if self.at_most < _BACKFILL_S else None
+        return parse_duration(self.backfill_after).total_seconds()
 
     @property
     def budget(self) -> BudgetKind | None:
@@ -121,7 +150,7 @@ class _Rule(BaseModel):
     @property
     def measured(self) -> tuple[object, ...]:
         """What is counted, as part of the question."""
-        return () if self.measure == "quality" else (self.measure, self.at_most)
+        return () if self.measure == "quality" else (self.measure, self.at_most, self.backfill_s)
 
     @property
     def reminder(self) -> timedelta | None:

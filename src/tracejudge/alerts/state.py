@@ -62,6 +62,7 @@ class Series:
         self.key = key
         self.rule = rule
         self.promise = rule.false_alarms or USUAL  # about all series of its place together, as whoever watches it says
+        self.backfill_s = rule.backfill_s
         self.baseline = _baseline_of(rule)
         # Before a baseline is known nothing is armed, and the boundary is not looked at.
         known = rule.fixed_boundary
@@ -97,7 +98,7 @@ class Series:
         self.heuristic = "heuristic" in score.flags
         mind = self.alert.recovery if self.alert is not None else self.detector
         measure = self.rule.measure
-        passed = good(measure, score, at_most=self.rule.at_most, latency_ms=latency_ms)
+        passed = good(measure, score, at_most=self.rule.at_most, latency_ms=latency_ms, backfill_s=self.backfill_s)
         if passed is None:
             self._pass_time(mind, hours)
             return None

@@ -45,7 +45,7 @@ class WindowSeries(Series):
         if self.last_judged_at is None or score.judged_at > self.last_judged_at:
             self.last_judged_at = score.judged_at
         self.heuristic = "heuristic" in score.flags
-        passed = good(rule.measure, score, at_most=rule.at_most, latency_ms=latency_ms)
+        passed = good(rule.measure, score, at_most=rule.at_most, latency_ms=latency_ms, backfill_s=self.backfill_s)
         if passed is not None:
             self._count(score, at, passed=passed)
         return self._decide(score.judged_at)
