@@ -66,7 +66,7 @@ def resolve_judges(config: str, wanted: tuple[str, ...]) -> tuple[JudgeSpec, ...
     if names:
         configured: tuple[JudgeSpec, ...] = (LEXICAL,)
         if Path(config).exists() or names != [LEXICAL.name]:
-            configured = load_settings(config, require_caps=False).judges
+            configured = load_settings(config, require_caps=False, connects=False).judges
         if LEXICAL.name not in {spec.name for spec in configured}:
             configured = (*configured, LEXICAL)
         specs.extend(choose_judges(configured, names))

@@ -245,3 +245,25 @@ def test_every_known_case_is_a_trace_its_judge_can_judge() -> None:
         for case in cases:
             facts = facts_of_response(case.trace.query, to_response(case.trace), {})
             assert not any(map(facts.lacks, kind_spec(kind).required))
+
+
+def test_judges_are_looked_at_and_tried_where_there_is_neither_queue_nor_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = '[[judges]]\nname = "words"\nkind = "lexical"\n'
+    (tmp_path / "tracejudge.toml").write_text(settings, encoding="utf-8")
+    (tmp_path / "answers.jsonl").write_text(
+        json.dumps({"trace_id": "a", "query": "q", "response": "ten users", "source_nodes": [{"text": "ten users"}]})
+    )
+    at = Workplace(tmp_path, capsys, settings)
+    assert [judge["name"] for judge in at.json("judges", "list")] == ["words"]
+    assert "words" in at("judges", "show", "words")
+    at("judges", "check", expect=EXIT_DONE)
+    at("score", "answers.jsonl", "--judge", "words")
+    # What opens one of them asks for both as ever.
+    said = at("judges", "list", "--stored", expect=EXIT_USAGE)
+    assert "queue" in said
+    assert "store" in said
+    (tmp_path / "tracejudge.toml").write_text('store = "redis://x"\n' + settings, encoding="utf-8")
+    assert "store: is not a store" in at("judges", "list", expect=EXIT_USAGE), "what is there is looked at"

@@ -97,7 +97,8 @@ def command(
     path = Path(file)
     broken: list[BrokenLine] = []
     # Judging without settings is a first step; with them, the file may be in the form that they describe.
-    form = build_file_form(load_settings(config, require_caps=False)) if Path(config).exists() else FileForm()
+    known = Path(config).exists()
+    form = build_file_form(load_settings(config, require_caps=False, connects=False)) if known else FileForm()
     plan, traces = plan_file(path, app, specs, broken, form=form)
     if engine_path is not None:
         # What the engine will answer is not known yet.

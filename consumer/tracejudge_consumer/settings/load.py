@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_settings import SettingsError as _SourceError
@@ -17,12 +17,15 @@ from tracejudge_consumer.settings.file import beside, read_toml
 from tracejudge_consumer.settings.model import Settings, cross_faults
 from tracejudge_consumer.settings.secrets import is_secret_name
 
+_NOWHERE: Final = {"queue": "sqlite:///queue.db", "store": "chdb:///store"}
 
-def load_settings(path: str | Path, *, require_caps: bool = True) -> Settings:
+
+def load_settings(path: str | Path, *, require_caps: bool = True, connects: bool = True) -> Settings:
     """The settings of the file at `path`, overridden by the environment.
 
     The file may be absent when TRACEJUDGE_QUEUE and TRACEJUDGE_STORE are set. A judge that calls a model must have a
-    cap, unless `require_caps` is False because the caller sets one of its own. Raises SettingsError with every fault.
+    cap, unless `require_caps` is False because the caller sets one of its own. `connects` False says that the caller
+    opens neither queue nor store: they may be missing. Raises SettingsError with every fault.
     """
     path = Path(path)
     values: dict[str, Any] = {}
@@ -32,6 +35,9 @@ def load_settings(path: str | Path, *, require_caps: bool = True) -> Settings:
         raise SettingsError(
             [f"{path}: no such file: `tracejudge init` writes one, or name another with --config or TRACEJUDGE_CONFIG"]
         )
+    if not connects:
+        missing = {name for name in _NOWHERE if f"TRACEJUDGE_{name.upper()}" not in os.environ}
+        values = {**{name: _NOWHERE[name] for name in missing}, **values}
     options = values.get("queue_options")
     secrets = [name for name in options if is_secret_name(str(name))] if isinstance(options, dict) else []
     if secrets:

@@ -43,7 +43,8 @@ a right answer, which cost a call each. --cases brings your own: traces of the u
 @click.option("--cases", "file", type=click.Path(exists=True, dir_okay=False), default=None, help="Your own cases.")
 def check(judges: tuple[str, ...], config: str, as_json: bool, no_calls: bool, file: str | None) -> int:
     """Try judges out: settings, endpoint, known cases."""
-    specs = resolve_judges(config, judges) if judges else load_settings(config, require_caps=False).judges
+    settled = resolve_judges(config, judges) if judges else None
+    specs = settled or load_settings(config, require_caps=False, connects=False).judges
     checked = asyncio.run(_check_all(specs, no_calls=no_calls, file=file))
     if as_json:
         click.echo(to_json(checked))

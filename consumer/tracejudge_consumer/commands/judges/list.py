@@ -40,7 +40,7 @@ def list_judges(config: str, as_json: bool, kinds: bool, stored: bool) -> None:
             _show_stored(store.judges.all(), store.judges.adoptions(), as_json=as_json)
     else:
         known = Path(config).exists()
-        specs = load_settings(config, require_caps=False).judges if known else (LEXICAL,)
+        specs = load_settings(config, require_caps=False, connects=False).judges if known else (LEXICAL,)
         _show_specs(specs, as_json=as_json)
         if not known and not as_json:
             click.echo(f"{config}: no such file; this is what there is without one", err=True)
