@@ -24,6 +24,7 @@ from tracejudge.errors import NotFound, ServiceUnavailable, TraceJudgeError
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.scores import ANCHOR_RUN, JudgeId
 from tracejudge.store import Store
+from tracejudge_consumer.anchor_lease import anchor_lease
 from tracejudge_consumer.shutdown import LAST_ROUND_S
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _LOG = logging.getLogger(__name__)
 ALERT_AFTER: Final = timedelta(hours=1)
 """An alert asks for a round only when the last one is so old: a hundred alerts of an hour are one question."""
 
+_BESIDE: Final = timedelta(minutes=1)  # where a round is made by hand
 _AGAIN_AFTER: Final = timedelta(minutes=10)  # where a judge was gone or a cap was reached
 _LOOK_S: Final = 0.2
 
@@ -79,13 +81,26 @@ class AnchorWatch:
             now = self._store.now()
             if not still_wanted() or now < self._not_before.get(spec.judge_id(), now):
                 continue
-            due = due_round(self._store, anchors, spec, every=self._plan.every, now=now)
-            if due is None:
+            if due_round(self._store, anchors, spec, every=self._plan.every, now=now) is None:
                 continue
-            finished = self._make(due, anchors, spec, now=now, still_wanted=still_wanted)
+            finished = self._under_lease(anchors, spec, now=now, still_wanted=still_wanted)
             if finished is not None:
                 done.append(finished)
         return done
+
+    def _under_lease(
+        self, anchors: AnchorSet, spec: JudgeSpec, *, now: datetime, still_wanted: Callable[[], bool]
+    ) -> AnchorRound | None:
+        with anchor_lease(self._store, anchors.set_id, spec.judge_id()) as lease:
+            if lease is None:
+                _LOG.info("anchors: %s is judged by %r in another process now", anchors.set_id, spec.name)
+                self._not_before[spec.judge_id()] = now + _BESIDE
+                return None
+            # Another process may have finished one between the look and the lease.
+            due = due_round(self._store, anchors, spec, every=self._plan.every, now=now)
+            if due is None:
+                return None
+            return self._make(due, anchors, spec, now=now, still_wanted=lambda: still_wanted() and lease.keep())
 
     def _make(
         self, due: AnchorRound, anchors: AnchorSet, spec: JudgeSpec, *, now: datetime, still_wanted: Callable[[], bool]

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -23,9 +28,10 @@ from tracejudge.scores import ANCHOR_RUN, Label
 from tracejudge.store import ReportedModel, ScoreFilter, Store, StoredTrace
 from tracejudge.testing import ManualClock, RecordingNotifier, make_score, make_trace
 from tracejudge_consumer.alert_loop import AlertLoop
+from tracejudge_consumer.anchor_lease import anchor_lease
 from tracejudge_consumer.anchor_watch import AnchorPlan, AnchorWatch
 from tracejudge_consumer.background.model_changes import model_changed
-from tracejudge_consumer.cli import EXIT_UNDECIDED, EXIT_USAGE
+from tracejudge_consumer.cli import EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
 from tracejudge_consumer.stored_alerts import load_judges
 from tracejudge_sdk.trace import Trace
 
@@ -257,6 +263,19 @@ def test_another_model_asks_for_a_round_at_once_and_so_does_an_alert_after_an_ho
     assert [one.cause for one in days.watch.run_due()] == ["alert"]
 
 
+def test_one_process_at_a_time_asks_a_judge_about_a_set(days: Days) -> None:
+    with anchor_lease(days.store, days.anchors.set_id, days.spec.judge_id()) as mine:
+        assert mine is not None
+        assert days.watch.run_due() == [], "somebody makes a round by hand"
+    assert days.watch.run_due() == [], "it is asked for again a minute later only"
+    assert days.server.stats.calls == 0
+    days.clock.advance(60)
+    (done,) = days.watch.run_due()
+    assert len(done.verdicts) == 40
+    with anchor_lease(days.store, days.anchors.set_id, days.spec.judge_id()) as next_one:
+        assert next_one is not None, "it was given back"
+
+
 # ------------------------------------------------------------------ the commands
 
 
@@ -314,6 +333,48 @@ set = "golden"
         ]
     )
     return Workplace(tmp_path, capsys, settings)
+
+
+def test_a_real_watch_makes_the_round_that_is_due_and_one_by_hand_beside_it_is_refused(
+    at: Workplace, store: Store, server: JudgeServer
+) -> None:
+    at("anchors", "build", "golden", "--size", "40")
+    settings = at.settings + 'every = "1h"\n[alert_loop]\ntick_s = 0.2\nsettle_s = 0\n'
+    (at.folder / "tracejudge.toml").write_text(settings, encoding="utf-8")
+    anchors = store.anchors.load("golden")
+    judge_id = JudgeSpec.model_validate(
+        {"name": "faithful", "kind": "faithfulness", "base_url": server.base_url, "model": "judge"}
+    ).judge_id()
+    let_go = threading.Event()
+
+    def held(request: JudgeRequest) -> Reply:
+        assert let_go.wait(60)
+        return HONEST(request)
+
+    server.script = held
+    command = [sys.executable, "-m", "tracejudge_consumer.cli", "watch"]
+    with subprocess.Popen(command, cwd=at.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as watch:
+        try:
+            _until(lambda: store.leases.current(f"anchors:{anchors.set_id}:{judge_id}") is not None)
+            refused = at("anchors", "run", expect=EXIT_UNAVAILABLE)
+            assert "another process asks faithful@" in refused
+            let_go.set()
+            _until(lambda: any(one.finished_at for one in store.anchors.rounds.of(anchors.set_id)))
+        finally:
+            let_go.set()
+            watch.send_signal(signal.SIGTERM)
+            said, _ = watch.communicate(timeout=60)
+    assert watch.returncode == 0, said
+    (done,) = store.anchors.rounds.of(anchors.set_id)
+    assert (done.cause, len(done.verdicts)) == ("schedule", 40)
+    assert server.stats.calls == 40, "nothing was asked twice"
+
+
+def _until(met: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_the_commands_freeze_judge_and_tell_in_words(at: Workplace, store: Store, server: JudgeServer) -> None:

@@ -8,13 +8,15 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tracejudge.anchors import AnchorRound, AnchorSet
-from tracejudge.errors import SettingsError
+from tracejudge.errors import ServiceUnavailable, SettingsError
 from tracejudge.judging import JudgeSpec, RunCaps, check_caps, estimate
 from tracejudge.store import Store
+from tracejudge_consumer.anchor_lease import anchor_lease
 from tracejudge_consumer.anchor_report import JudgeReport, judge_report, report_lines
 from tracejudge_consumer.anchor_watch import make_round, new_round
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
+from tracejudge_consumer.leadership import Leadership
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, money, progress_bar, to_json
 from tracejudge_consumer.settings import Settings, load_settings
@@ -30,7 +32,8 @@ Examples:
   tracejudge anchors run golden --judge candidate.toml --max-usd 1
 
 Each verdict is asked for anew, none comes from the cache. The first round of a JudgeId is what its later ones are held
-against. The alert loop folds the round within a minute; whether a judge moved is for its detector to say.""",
+against. One process at a time asks a judge about a set: beside a round of `watch` this one is refused (exit 75). The
+alert loop folds the round within a minute; whether a judge moved is for its detector to say.""",
 )
 @click.argument("name", required=False)
 @config_option
@@ -75,7 +78,13 @@ def run_anchors(
             raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
         for spec in specs:
             caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
-            facts, finished = _round(settings, store, spec, anchors, caps=caps, hidden=as_json)
+            with anchor_lease(store, anchors.set_id, spec.judge_id()) as lease:
+                if lease is None:
+                    raise ServiceUnavailable(
+                        f"anchors run: another process asks {spec.judge_id()} about {anchors.set_id} now; "
+                        "`tracejudge anchors show` has its round when it is done"
+                    )
+                facts, finished = _round(settings, store, spec, anchors, caps=caps, hidden=as_json, lease=lease)
             report = judge_report(store, anchors, spec.judge_id(), last=finished) if finished else None
             told.append({**facts, "report": report})
             if not as_json:
@@ -90,7 +99,14 @@ def run_anchors(
 
 
 def _round(
-    settings: Settings, store: Store, spec: JudgeSpec, anchors: AnchorSet, *, caps: RunCaps, hidden: bool
+    settings: Settings,
+    store: Store,
+    spec: JudgeSpec,
+    anchors: AnchorSet,
+    *,
+    caps: RunCaps,
+    hidden: bool,
+    lease: Leadership,
 ) -> tuple[dict[str, Any], AnchorRound | None]:
     begun = new_round(anchors, spec, now=store.now(), cause="by_hand")
     panel = build_panel(settings, store, [spec], caps=caps, cached=False)
@@ -98,7 +114,13 @@ def _round(
     with progress_bar(*columns, hidden=hidden) as bar:
         task = bar.add_task("judging", total=len(anchors.anchors))
         run, finished = make_round(
-            store, panel, spec, anchors, begun, progress=lambda done: bar.update(task, completed=done)
+            store,
+            panel,
+            spec,
+            anchors,
+            begun,
+            still_wanted=lease.keep,
+            progress=lambda done: bar.update(task, completed=done),
         )
     facts = {
         "judge_id": spec.judge_id(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -119,12 +119,18 @@ def _row(line: RoundLine) -> list[str]:
     ]
 
 
+_LEARNING: Final = (
+    "how far it usually agrees is being learned, which takes a round or two, more where it wavers; until then it has "
+    "moved only where far more verdicts flip one way than the other"
+)
+
+
 def _state(states: dict[str, SeriesStatus]) -> str:
     """The worst of its series."""
     if any(one.state == "firing" for one in states.values()):
         return "moved"
     if not states or all(one.state == "warming_up" for one in states.values()):
-        return "its agreement is being learned" if states else "not folded by the alert loop yet"
+        return _LEARNING if states else "not folded by the alert loop yet (`tracejudge watch` or `up`)"
     return "steady"
 
 
