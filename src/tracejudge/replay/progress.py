@@ -12,7 +12,7 @@ from typing import Any
 
 from tracejudge.judging import PanelResult
 from tracejudge.replay.sources import Place
-from tracejudge.scores import Decision
+from tracejudge.scores import Decision, Outcome
 
 _TO_COME = frozenset({Decision.UNDECIDED, Decision.OVER_BUDGET, Decision.SHED})
 
@@ -44,9 +44,11 @@ class OpenPage:
 
     def answered(self, result: PanelResult) -> None:
         """Takes what came of one question."""
-        settled = sum(score.outcome.settled for score in result.scores)
-        self.counts.settled += settled
-        self.counts.decided += len(result.scores) - settled
+        for score in result.scores:
+            if score.outcome is Outcome.INVALID:
+                self.counts.decided += 1
+            else:
+                self.counts.settled += 1
         for row in result.ledger:
             if row.decision in _TO_COME:
                 self.to_come = True
@@ -67,9 +69,9 @@ class Progress:
         if not self._stuck:
             self._open.append(page)
 
-    def settle(self, page: OpenPage) -> bool:
-        """One question less of a page; True when the place has moved."""
-        page.left -= 1
+    def settle(self, page: OpenPage, count: int = 1) -> bool:
+        """So many questions less of a page; True when the place has moved."""
+        page.left -= count
         moved = False
         while self._open and self._open[0].left == 0:
             if self._open[0].to_come:

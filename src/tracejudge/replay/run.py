@@ -1,36 +1,35 @@
 """Judging traces again, under a run of its own, beside the live scores and never touching them.
 
-Each (trace, judge) of a judge that takes its time is a question of its own, so that a slow one holds up nothing, and
-its verdict is stored when it comes: a process that is killed loses what was in flight. Judges that call nothing get a
-page in one piece, quick ones as much as they answer in a moment.
+Questions are put to the panel some at a time, and each verdict goes to the store when it comes: a slow one holds up
+nothing, and a process that is killed loses what was in flight. Judges that call nothing get a page in one piece.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from tracejudge.clock import Clock
 from tracejudge.judging import JudgeTask, Panel, PanelResult
 from tracejudge.judging.spec import JudgeSpec
-from tracejudge.replay.bunches import Bunches
 from tracejudge.replay.manifest import OpenRun, finished, with_cursor
 from tracejudge.replay.progress import Behind, OpenPage, Progress
 from tracejudge.replay.report import ReplayReport, report_of
 from tracejudge.replay.sources import Page, Source
-from tracejudge.replay.writer import Writer
+from tracejudge.replay.writer import Answer, Writer
 from tracejudge.scores import Decision, TraceKey
 from tracejudge.store import Known, Store
 from tracejudge_sdk.trace import Trace
 
 LOOK_AGAIN_S: Final = 10.0
+_TOGETHER: Final = 50  # one put alone costs an eighth of what the whole answer of a quick judge does
 _LEAST_OUT: Final = 256
-_MOST_UNSTORED: Final = 2048  # answers that wait for their insert: bounds what is held while the store is slow
+_MOST_UNSTORED: Final = 8192  # answers that wait for their insert: bounds what is held while the store is slow
 _SAVE_EVERY_S: Final = 5.0  # so many seconds of pages a resumed run looks up again
 _TELL_EVERY_S: Final = 0.2
-_COUNT_AT_ONCE: Final = 256  # bounds what is held
 
 
 async def replay(
@@ -82,22 +81,20 @@ class _Replaying:
         self._run = run
         self._clock = clock
         self._tell = progress
-        self._writer = Writer(store)
+        self._writer = Writer(store, stored=self._stored)
         # Enough that the limiter never lacks a question. What a kill costs is not this many: only what was asked, and
         # what was answered since the last insert began.
         self._most_asked = max(_LEAST_OUT, 4 * sum(spec.concurrency for spec in specs if spec.calls_model))
         self._asked = 0  # (trace, judge) pairs that are being judged
         self._held = 0  # those, and the ones that wait to be stored
         self._room = asyncio.Event()
-        self._bunches = Bunches(clock)
         self._failed: BaseException | None = None
-        self._out: dict[asyncio.Task[None], int] = {}
+        self._out: set[asyncio.Task[None]] = set()
         behind = run.behind
         self._progress = Progress(behind)
         self._stopped = False
-        self._uncounted: list[PanelResult] = []
         self._told_at = clock.monotonic()
-        self._counts = ReplayReport(
+        self.report = ReplayReport(  # what became of the traces so far
             run_id=run.run_id,
             traces=behind.traces,
             texts_expired=behind.texts_expired,
@@ -110,14 +107,6 @@ class _Replaying:
     def behind(self) -> Behind:
         """How far it came."""
         return self._progress.behind
-
-    @property
-    def report(self) -> ReplayReport:
-        """What became of the traces so far."""
-        if self._uncounted:
-            self._counts += report_of(self._run.run_id, self._uncounted)
-            self._uncounted = []
-        return self._counts
 
     async def through(
         self, source: Source, *, live_lags: Callable[[], bool], sleep: Callable[[float], Awaitable[None]]
@@ -135,7 +124,7 @@ class _Replaying:
             else:
                 await self._all_answered()
                 if not self._stopped:
-                    self._counts += ReplayReport(run_id=self._run.run_id, complete=True)
+                    self.report += ReplayReport(run_id=self._run.run_id, complete=True)
             await self._all_answered()
         finally:  # cancelled, or the store is away: no judge is asked on behalf of a replay that has ended
             await asyncio.wait({ahead})
@@ -164,7 +153,7 @@ class _Replaying:
             for name, alone in self._singly.items():
                 if name in names:
                     single[name].append(_task(trace, alone))
-        self._counts += ReplayReport(
+        self.report += ReplayReport(
             run_id=self._run.run_id,
             traces=counts.traces,
             texts_expired=counts.texts_expired,
@@ -172,24 +161,25 @@ class _Replaying:
         )
         opened = OpenPage(place=page.place, counts=counts)
         self._progress.begin(opened)
-        if at_once and not await self._put(at_once, opened, judge=None):
+        if at_once and not await self._put(at_once, opened):
             return False
         while any(single.values()):
-            for name, left in single.items():
-                bunch = [left.popleft() for _ in range(min(len(left), self._bunches.size(name)))]
-                if bunch and not await self._put(bunch, opened, judge=name):
+            for left in single.values():
+                bunch = [left.popleft() for _ in range(min(len(left), _TOGETHER))]
+                if bunch and not await self._put(bunch, opened):
                     return False
-        await self._settle(opened)
+        await self._settle({opened: 1})
         return not self._stopped
 
     def _unsettled(self, known: Known) -> frozenset[str]:
         return frozenset(name for name, judge_id in self._judge_ids.items() if judge_id not in known.settled)
 
-    async def _put(self, bunch: Sequence[JudgeTask], page: OpenPage, *, judge: str | None) -> bool:
+    async def _put(self, tasks: Sequence[JudgeTask], page: OpenPage) -> bool:
         """Puts questions, of one judge that calls a model or of all that do not, as soon as there is room for them;
         False when there is no sense in them any more."""
+        count = sum(len(task.judge_names) for task in tasks)
         while self._asked and (
-            self._asked + len(bunch) > self._most_asked or self._held + len(bunch) > self._most_asked + _MOST_UNSTORED
+            self._asked + count > self._most_asked or self._held + count > self._most_asked + _MOST_UNSTORED
         ):
             self._room.clear()
             await self._room.wait()
@@ -197,57 +187,77 @@ class _Replaying:
             raise self._failed
         if self._stopped:
             return False  # the page is never done, and the place stays before it
-        page.left += 1
-        self._asked += len(bunch)
-        self._held += len(bunch)
-        if judge is not None:
-            self._bunches.asked(judge)
-        task = asyncio.create_task(self._judge(bunch, page, judge))
-        self._out[task] = len(bunch)
-        task.add_done_callback(self._answered)
+        page.left += count
+        self._asked += count
+        self._held += count
+        task = asyncio.create_task(self._judge(tasks, count, page))
+        self._out.add(task)
+        task.add_done_callback(self._ended)
         return True
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
-        self._held -= self._out.pop(task)
-        self._room.set()
+    async def _judge(self, tasks: Sequence[JudgeTask], count: int, page: OpenPage) -> None:
+        left = count
+        put, enough = self._writer.put, self._most_asked - _TOGETHER
+
+        def judged(_: int, result: PanelResult) -> None:
+            nonlocal left
+            left -= 1
+            self._asked -= 1
+            put(Answer(page, result))
+            if self._asked <= enough:
+                self._room.set()
+            if result.gone or (result.ledger and result.ledger[0].decision is Decision.OVER_BUDGET):
+                # A cap that is reached stays reached: going on would only write down one by one what it cut off.
+                self._stopped = True
+
+        try:
+            await self._panel.evaluate_each(tasks, judged, run_id=self._run.run_id)
+        finally:  # cancelled, or the panel could not: of these there will be no answer
+            self._asked -= left
+            self._held -= left
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._out.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = self._failed or error
+        self._room.set()
+
+    def _told(self) -> None:
         now = self._clock.monotonic()
         if now - self._told_at >= _TELL_EVERY_S:
             self._told_at = now
             self._tell(self.report)
 
+    async def _stored(self, answers: Sequence[Answer], error: BaseException | None) -> None:
+        """Takes what the store has by now, or could not be given."""
+        self._held -= len(answers)
+        self._failed = self._failed or error
+        self._room.set()
+        if error is not None:
+            return
+        self.report += report_of(self._run.run_id, [one.result for one in answers])
+        for one in answers:
+            one.page.answered(one.result)
+        self._told()
+        try:
+            await self._settle(Counter(one.page for one in answers))
+        except Exception as failure:  # noqa: BLE001 - raised where the run is waited for
+            self._failed = self._failed or failure
+
     async def _all_answered(self) -> None:
         while self._asked:
             self._room.clear()
             await self._room.wait()
-        self._writer.hurry()
-        while self._out:
+        if self._out:
             await asyncio.wait(self._out)
+        await self._writer.flush()
         if self._failed is not None:
             raise self._failed
 
-    async def _judge(self, bunch: Sequence[JudgeTask], page: OpenPage, judge: str | None) -> None:
-        try:
-            result = await self._panel.evaluate(bunch, run_id=self._run.run_id)
-        finally:
-            self._asked -= len(bunch)
-            self._room.set()
-        if judge is not None:
-            self._bunches.answered(judge, len(bunch))
-        await self._writer.write(result)
-        page.answered(result)
-        self._uncounted.append(result)
-        if len(self._uncounted) >= _COUNT_AT_ONCE:
-            self._counts = self.report
-        if result.gone or any(row.decision is Decision.OVER_BUDGET for row in result.ledger):
-            # A cap that is reached stays reached: going on would only write down one by one what it cut off.
-            self._stopped = True
-        await self._settle(page)
-
-    async def _settle(self, page: OpenPage) -> None:
+    async def _settle(self, answered: Mapping[OpenPage, int]) -> None:
+        moved = [self._progress.settle(page, count) for page, count in answered.items()]
         now = self._clock.monotonic()
-        if self._progress.settle(page) and now - self._saved_at >= _SAVE_EVERY_S:
+        if any(moved) and now - self._saved_at >= _SAVE_EVERY_S:
             self._saved_at = now
             await asyncio.to_thread(self._store.runs.save, with_cursor(self._run.stored, self._progress.behind))
 
@@ -256,9 +266,14 @@ def _task(trace: Trace, names: frozenset[str]) -> JudgeTask:
     return JudgeTask(
         trace=trace,
         judge_names=names,
-        inclusion_probability=dict.fromkeys(names, trace.head_probability),
+        inclusion_probability=_chances(names, trace.head_probability),
         event_time=trace.event_time,
     )
+
+
+@lru_cache(256)
+def _chances(names: frozenset[str], probability: float) -> Mapping[str, float]:
+    return dict.fromkeys(names, probability)
 
 
 def _key(trace: Trace) -> TraceKey:

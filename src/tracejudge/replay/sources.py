@@ -15,7 +15,7 @@ from tracejudge.datasets import Line
 from tracejudge.store import Store, StoredTrace, TraceFilter, TracePlace
 from tracejudge_sdk.trace import Trace
 
-PAGE_TRACES: Final = 200
+PAGE_TRACES: Final = 250
 _FIRST_REACH: Final = timedelta(minutes=10)
 _BLOCK_CHARS: Final = 8_000_000
 _LEAST_ROWS, _MOST_ROWS = 20, 2000

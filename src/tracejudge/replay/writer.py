@@ -7,79 +7,88 @@ merge all day.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
 
 from tracejudge.judging import PanelResult
+from tracejudge.replay.progress import OpenPage
 from tracejudge.store import Store
 
-_PAUSE_S: Final = 0.4
-"""Between two inserts: what is answered in that time is asked again after a kill. An insert costs as much as the rows
-of five hundred answers, so that shorter pauses would make inserting dear beside a quick judge."""
+_PAUSE_S: Final = 1.0
+"""Between two inserts: what is answered in that time is asked again after a kill. The two inserts of a moment cost the
+store what it takes to insert two thousand answers, so that shorter pauses would make inserting dear beside a quick
+judge."""
+
+_ENOUGH: Final = 4096
+"""So many wait for no others: an insert of more costs no less for each."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Waiting:
+class Answer(NamedTuple):
+    """What came of one question of a page."""
+
+    page: OpenPage
     result: PanelResult
-    stored: asyncio.Future[None]
+
+
+Stored = Callable[[Sequence[Answer], "BaseException | None"], Awaitable[None]]
 
 
 class Writer:
-    """For one event loop."""
+    """For one event loop. `stored` is told of answers that the store has all of, or of what kept it from having them.
 
-    def __init__(self, store: Store) -> None:
+    Answers that come after a failure are tried all the same: they are paid for.
+    """
+
+    def __init__(self, store: Store, *, stored: Stored) -> None:
         self._store = store
-        self._waiting: list[_Waiting] = []
+        self._stored = stored
+        self._waiting: list[Answer] = []
         self._task: asyncio.Task[None] | None = None
-        self._hurry = asyncio.Event()
+        self._hurry = False
+        self._go = asyncio.Event()
 
-    async def write(self, result: PanelResult) -> None:
-        """Returns when the store has all of it. Raises what the store raises."""
-        one = _Waiting(result, asyncio.get_running_loop().create_future())
-        self._waiting.append(one)
+    def put(self, answer: Answer) -> None:
+        """To be stored with the next insert."""
+        self._waiting.append(answer)
+        if len(self._waiting) == _ENOUGH:
+            self._go.set()
         if self._task is None:
             self._task = asyncio.create_task(self._work())
-        await one.stored
-
-    def hurry(self) -> None:
-        """No pauses from now on: nothing more is to come that could go along."""
-        self._hurry.set()
 
     async def flush(self) -> None:
-        """Returns when all that was handed in is stored, or could not be."""
-        self.hurry()
-        if self._task is not None:
+        """Returns when all that was handed in is stored, or could not be. There are no pauses from now on: nothing more
+        is to come that could go along."""
+        self._hurry = True
+        self._go.set()
+        while self._task is not None:
             await asyncio.wait({self._task})
 
     async def _work(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting, []
+                answers, self._waiting = self._waiting, []
                 try:
-                    await asyncio.to_thread(self._insert, batch)
-                except BaseException as error:  # cancellation too: nobody may wait for what will not come
-                    for one in (*batch, *self._waiting):
-                        if not one.stored.done():
-                            one.stored.set_exception(error)
-                    self._waiting = []
-                    if not isinstance(error, Exception):
+                    await asyncio.to_thread(self._insert, answers)
+                except BaseException as error:
+                    await self._stored(answers, error)
+                    if not isinstance(error, Exception):  # cancellation: nobody waits for what is left
                         raise
-                    return
-                for one in batch:
-                    if not one.stored.done():
-                        one.stored.set_result(None)
+                else:
+                    await self._stored(answers, None)
                 await self._pause()
         finally:
             self._task = None
 
     async def _pause(self) -> None:
+        if not self._hurry and len(self._waiting) < _ENOUGH:
+            self._go.clear()
         try:
-            await asyncio.wait_for(self._hurry.wait(), _PAUSE_S)
+            await asyncio.wait_for(self._go.wait(), _PAUSE_S)
         except asyncio.TimeoutError:  # the usual end
             return
 
-    def _insert(self, batch: list[_Waiting]) -> None:
-        results = [one.result for one in batch]
+    def _insert(self, answers: Sequence[Answer]) -> None:
+        results = [one.result for one in answers]
         # Calls first: money that was spent is known even if the process dies before its verdicts are stored.
         if calls := [row for result in results for row in result.calls]:
             self._store.calls.insert(calls)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from itertools import chain, islice, repeat
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ _PLAIN: Final = (
     "truncated", "lossy", "head_probability", "sdk",
 )  # fmt: skip
 TEXTS: Final = ("query", "response", "error", "reference", "node_texts", "history_contents")
+_at: Final = datetime.fromtimestamp
+_UTC: Final = timezone.utc
 _WIRE: Final = {"schema_version": SCHEMA_VERSION, "kind": "trace"}
 # Of a trace that was read, every field counts as given. One set for all: pydantic copies it before it changes it.
 _TRACE_FIELDS: Final = set(Trace.model_fields)
@@ -50,7 +53,8 @@ class TraceReader:
         fields = {
             **{name: cells[name] for name in _PLAIN},
             **{name: repeat(value, len(columns[0])) for name, value in _WIRE.items()},
-            "event_time": map(from_milliseconds, cells["event_time"]),
+            # A float holds milliseconds to less than half a microsecond until the year 2242.
+            "event_time": [_at(ms / 1000, _UTC) for ms in cells["event_time"]],
             "source_nodes": _nodes(
                 cells["node_ids"], cells["node_texts"], cells["node_scores"], cells["node_metadata"]
             ),
