@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
+import click
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tracejudge.errors import SettingsError
@@ -36,6 +37,15 @@ def require_prices(specs: Collection[JudgeSpec], max_usd: float | None) -> None:
                 "usd_per_million_output_tokens, or use --max-calls"
                 for name in unpriced
             ]
+        )
+
+
+def check_pairwise(specs: Iterable[JudgeSpec]) -> None:
+    """Raises UsageError for a judge that compares no two answers."""
+    if wrong := [spec.name for spec in specs if spec.kind != "pairwise"]:
+        raise click.UsageError(
+            f"judge {wrong[0]!r} judges one answer: --against is for judges of kind pairwise; for others compare the "
+            "two versions with `tracejudge compare A B --cases`"
         )
 
 

@@ -83,6 +83,16 @@ def money(value: float | None) -> str:
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
 
 
+def about(usd: float | None) -> str:
+    """An estimate of money, or what to set so that there is one."""
+    if usd is None:
+        return (
+            "at a cost that cannot be told: set usd_per_million_input_tokens and usd_per_million_output_tokens of this "
+            "judge"
+        )
+    return f"about {money(usd)}"
+
+
 def instant(value: datetime | None) -> str:
     """An instant to the second, UTC."""
     return "–" if value is None else value.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from tracejudge.judging import Estimate, JudgeSpec, estimate
+from tracejudge.judging import Estimate, JudgeSpec, call_cost_usd, estimate
 from tracejudge.replay import (
     FileSource,
     JudgePlan,
@@ -22,12 +22,14 @@ from tracejudge.replay import (
     file_hash,
     plan_judge,
 )
-from tracejudge.store import Draw, Store, TraceFilter, is_trace_field
+from tracejudge.store import Draw, MeasuredTokens, Store, TraceFilter, is_trace_field
 from tracejudge_consumer.file_form import FileForm
+from tracejudge_consumer.judge_choice import check_pairwise
 from tracejudge_sdk.trace import Trace
 
 _FIELDS: Final = ("environment", "app", "version", "category", "user_id", "session_id", "status")
 _MEASURED_TRACES: Final = 500
+_ENOUGH_CALLS: Final = 20  # fewer say little about what a call takes
 
 
 def with_fields(where: TraceFilter, wanted: Iterable[str]) -> TraceFilter:
@@ -66,11 +68,7 @@ def check_pairs(asked: Selection, specs: Iterable[JudgeSpec]) -> None:
         )
     if asked.files or asked.sample is not None:
         raise click.UsageError("--against pairs stored answers, all of them: leave out --from and --sample")
-    if wrong := [spec.name for spec in specs if spec.kind != "pairwise"]:
-        raise click.UsageError(
-            f"judge {wrong[0]!r} judges one answer: --against is for judges of kind pairwise; for others compare the "
-            "two versions with `tracejudge compare A B --cases`"
-        )
+    check_pairwise(specs)
 
 
 def drawn(selection: Selection, store: Store, form: FileForm, *, app: str) -> Selection:
@@ -114,9 +112,22 @@ def plans(specs: Iterable[JudgeSpec], source: Source, store: Store, *, traces: i
     found = []
     for spec in specs:
         seen = estimate([spec], traces=first)[0]
+        cost = _scaled(seen, traces / max(1, len(first)), traces)
         latencies = store.calls.latencies_ms(spec.judge_id()) if spec.calls_model else []
-        found.append(plan_judge(spec, _scaled(seen, traces / max(1, len(first)), traces), latencies))
+        token_calls = 0
+        if spec.asks_model and (known := store.calls.usual_tokens(spec.judge_id())) and known.calls >= _ENOUGH_CALLS:
+            cost, token_calls = _measured(spec, cost, known), known.calls
+        found.append(plan_judge(spec, cost, latencies, token_calls=token_calls))
     return tuple(found)
+
+
+def _measured(spec: JudgeSpec, cost: Estimate, known: MeasuredTokens) -> Estimate:
+    """The estimate with the tokens that this judge's calls have taken so far: those of texts are reckoned a little
+    high, and how long its replies are nobody knows before."""
+    input_tokens = round(cost.calls * known.input_per_call)
+    output_tokens = round(cost.calls * known.output_per_call)
+    usd = call_cost_usd(spec, input_tokens=input_tokens, output_tokens=output_tokens)
+    return replace(cost, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd)
 
 
 def _scaled(item: Estimate, factor: float, count: int) -> Estimate:

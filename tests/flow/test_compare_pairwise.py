@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,27 @@ def better(request: JudgeRequest) -> Reply:
     else:
         word = "A" if new_is_a == (old % 5 != 0) else "B"
     return Reply(f'{{"explanation": "so it is", "better": "{word}"}}', usage=(100, 10))
+
+
+def test_two_files_are_held_against_each_other(at: Workplace, server: JudgeServer) -> None:
+    def answers(name: str, word: str, cases: range) -> str:
+        rows = [
+            {"query": "which?", "response": f"{word} answer {number}", "case_id": f"case-{number}"} for number in cases
+        ]
+        (at.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return name
+
+    new, old = answers("new.jsonl", "new", range(20)), answers("old.jsonl", "old", range(5, 30))
+    found = at.json("score", new, "--judge", "duel", "--against", old, "--max-calls", "100")
+    assert found["traces"] == 15  # the questions that both answer
+    rows = [json.loads(line) for line in (at.folder / "new.jsonl.scores.jsonl").read_text().splitlines()]
+    assert {row["case_id"]: row["score"] for row in rows if row["score"] != 0.5} == {
+        "case-16": 1.0, "case-17": 1.0, "case-18": 1.0, "case-19": 1.0,
+    }  # fmt: skip
+    nobody = answers("others.jsonl", "old", range(100, 103))
+    said = at("score", new, "--judge", "duel", "--against", nobody, "--max-calls", "9", expect=EXIT_FAILED)
+    assert "answer no question in common" in said
+    assert "judges one answer" in at("score", new, "--judge", "lexical", "--against", old, expect=EXIT_USAGE)
 
 
 @pytest.fixture

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tracejudge.anchors import Anchor, AnchorRound, AnchorSet
+from tracejudge.anchors import Verdict as Said
+from tracejudge.scores import JudgeId
 from tracejudge.store import Store
-from tracejudge.testing import make_score
+from tracejudge.testing import make_score, make_trace
+from tracejudge.testing.builders import START
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, run
 
 SUPPORTED = "The limit of this plan is ten users per account."
@@ -93,6 +98,49 @@ def test_several_runs_and_anchors_make_a_baseline(
     worse = scored(dataset(tmp_path / "worse.jsonl", bad=12))
     assert run(["gate", worse, "--anchors", anchors, "--baseline", "b.json"]) == EXIT_FAILED
     assert run(["gate", worse, "--baseline", "b.json"]) == EXIT_FAILED  # the anchors are missing: void
+
+
+def test_stored_rounds_of_anchors_run_along(
+    store: Store,
+    store_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tracejudge.toml").write_text(f'queue = "sqlite:///q.db"\nstore = "{store_url}"\n')
+    Path("thresholds.toml").write_text(THRESHOLDS)
+    good = scored(dataset(tmp_path / "d.jsonl", bad=2))
+    judge_id = JudgeId(json.loads(Path(good).read_text().splitlines()[0])["judge_id"])
+    frozen = AnchorSet.freeze("shop", [Anchor.of(make_trace(number)) for number in range(60)], built_at=START)
+    store.anchors.freeze(frozen)
+    assert run(["gate", good, "--anchor-set", "shop", "--baseline", "b.json", "--update-baseline"]) == EXIT_FAILED
+    assert "tracejudge anchors run" in capsys.readouterr().err
+
+    def judged(day: int, passed: int, *, done: bool = True) -> None:
+        at = START + timedelta(days=day)
+        store.anchors.rounds.save(
+            AnchorRound(
+                set_id=frozen.set_id,
+                judge_name="lexical",
+                judge_id=judge_id,
+                round_at=at,
+                cause="schedule",
+                finished_at=at if done else None,
+                verdicts={case: Said(place < passed) for place, case in enumerate(frozen.case_ids)},
+            )
+        )
+
+    judged(0, 30)
+    assert run(["gate", good, "--anchor-set", "shop", "--baseline", "b.json", "--update-baseline"]) == EXIT_DONE
+    assert "60 verdicts, 60 of anchors" in capsys.readouterr().out
+    judged(1, 31)
+    judged(2, 5, done=False)  # under way: the last finished one counts
+    assert run(["gate", good, "--anchor-set", "shop", "--baseline", "b.json"]) == EXIT_DONE
+    judged(3, 10)
+    assert run(["gate", good, "--anchor-set", "shop", "--baseline", "b.json"]) == EXIT_UNDECIDED
+    assert "of 60 anchors" in " ".join(capsys.readouterr().out.split())
+    assert run(["gate", good, "--anchor-set", "shop", "--anchors", good, "--baseline", "b.json"]) == EXIT_USAGE
 
 
 def test_a_stored_run(store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

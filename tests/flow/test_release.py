@@ -69,6 +69,14 @@ def test_a_fall_of_five_points_is_worse(store: Store, config: str, capsys: pytes
     assert line["new"]["estimate"] == pytest.approx(0.90)
     assert line["result"]["difference"]["value"] == pytest.approx(-0.05)
     assert line["result"]["difference"]["high"] < -0.02
+    assert found["window"] == {"start": "2026-03-01T00:00:00.000Z", "end": "2026-03-02T00:00:00.000Z"}
+    assert found["check"]["old"] == {
+        "version": "v1", "start": "2026-03-01T00:00:00.000Z", "end": "2026-03-01T00:17:29.000Z", "judged": 1050,
+    }  # fmt: skip
+    assert check(config) == EXIT_FAILED
+    shown = capsys.readouterr().out
+    assert "v2: 1100 judged traces, served from 2026-03-01 00:00:00 to 2026-03-01 00:18:19" in shown
+    assert "looked at 2026-03-01 00:00:00 to 2026-03-02 00:00:00 (UTC)" in shown
 
 
 def test_the_same_quality_is_no_worse(store: Store, config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,6 +166,19 @@ def test_a_cap_of_money_holds_over_all_attempts_and_leaves_a_run_to_go_on_with(
     assert "already" in at(*capped, "1")
 
 
+def test_a_plan_takes_the_tokens_of_the_judge_s_own_calls_where_there_are_some(at: Workplace) -> None:
+    asked = ("replay", "--judge", "faithfulness", "--run")
+    (before,) = at.json(*asked, "plan-1", "--dry-run")["plan"]
+    assert before["token_calls"] == 0
+    assert "tokens: estimated from the texts, 80 a reply assumed" in at(*asked, "plan-1", "--dry-run")
+    spent = at.json(*asked, "plan-1", "--max-usd", "5")
+    (after,) = at.json(*asked, "plan-2", "--dry-run")["plan"]
+    assert after["token_calls"] == TRACES
+    assert after["cost"]["usd"] == pytest.approx(spent["cost_usd"])
+    assert after["cost"]["usd"] < before["cost"]["usd"]
+    assert f"tokens: as in {TRACES} measured calls of this judge" in at(*asked, "plan-2", "--dry-run")
+
+
 def test_a_sample_is_the_same_for_a_seed_and_exact_in_number(at: Workplace, store: Store) -> None:
     def ids(run: str) -> set[str]:
         return {score.trace_id for page in store.scores.stream(ScoreFilter(run_id=run)) for score in page}

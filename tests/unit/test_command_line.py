@@ -12,7 +12,7 @@ import pytest
 from tracejudge_consumer.cli import _COMMANDS, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
 from tracejudge_consumer.commands.init import settings_text
 from tracejudge_consumer.options import Moment, parse_span
-from tracejudge_consumer.rendering import bar, harmless, ident, interval, money, one_line, percent, to_json
+from tracejudge_consumer.rendering import about, bar, harmless, ident, interval, money, one_line, percent, to_json
 
 HEAVY = ("llama_index", "clickhouse_connect", "chdb", "kafka", "aiohttp", "prometheus_client")
 
@@ -144,6 +144,8 @@ def test_no_data_is_not_shown_as_zero() -> None:
     assert percent(None) == "–"
     assert interval(None, None) == "–"
     assert money(None) == "price unknown"
+    assert about(0.0134) == "about $0.0134"
+    assert "set usd_per_million_input_tokens and usd_per_million_output_tokens" in about(None)
     assert bar(None) == ""
     assert percent(0.9512) == "95.1 %"
     assert bar(0.5, width=4) == "██"

@@ -17,6 +17,7 @@ from tracejudge.gate import (
     decide,
     junit_xml,
     markdown,
+    of_rounds,
     of_runs,
     of_scores,
     read_baseline,
@@ -24,10 +25,11 @@ from tracejudge.gate import (
     seen,
     write_baseline,
 )
+from tracejudge.scores import JudgeId
 from tracejudge.store import ScoreFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
 from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, ident, table, to_json
+from tracejudge_consumer.rendering import console, ident, instant, table, to_json
 from tracejudge_consumer.settings import faults_of, load_settings, read_toml
 from tracejudge_consumer.wiring import connect_store
 
@@ -41,6 +43,7 @@ Examples:
   tracejudge score dataset.jsonl --engine shop.rag:engine --judge faithfulness --max-usd 1
   tracejudge gate dataset.jsonl.scores.jsonl --baseline baseline.json --markdown comment.md
   tracejudge gate --run nightly --thresholds quality.toml --junit gate.xml
+  tracejudge gate --run nightly --baseline baseline.json --anchor-set shop
   tracejudge gate dataset.jsonl.scores.jsonl --baseline baseline.json --update-baseline
   tracejudge gate run1.jsonl run2.jsonl run3.jsonl --baseline baseline.json --update-baseline   the same code thrice
 
@@ -58,7 +61,8 @@ thresholds.toml:
 
 A check fails when its whole interval lies beyond the limit; strict = true asks for evidence that it is good. With a
 baseline of several runs of the same code the interval of a drop is what that code does by itself. With --anchors (rows
-of answers that never change, judged along) a judge that moved since the baseline decides no drop.
+of answers that never change, judged along) or --anchor-set (what `tracejudge anchors run` stored last of each judge) a
+judge that moved since the baseline decides no drop.
 Exit status: 0 passed, 1 failed, 2 not enough evidence.""",
 )
 @click.argument("rows", type=click.Path(exists=True, dir_okay=False), nargs=-1)
@@ -70,6 +74,7 @@ Exit status: 0 passed, 1 failed, 2 not enough evidence.""",
     multiple=True,
     help="Rows of the judges on answers that never change.",
 )
+@click.option("--anchor-set", default=None, metavar="NAME", help="The latest stored rounds of this set of anchors.")
 @click.option(
     "--thresholds",
     "thresholds_file",
@@ -88,6 +93,7 @@ def command(
     rows: tuple[str, ...],
     run_ids: tuple[str, ...],
     anchor_files: tuple[str, ...],
+    anchor_set: str | None,
     thresholds_file: str,
     baseline_file: str | None,
     update_baseline: bool,
@@ -105,9 +111,13 @@ def command(
         raise SettingsError(
             [f"{thresholds_file}: no such file: `tracejudge gate --help` shows one, and --thresholds names another"]
         )
+    if anchor_files and anchor_set is not None:
+        raise click.UsageError("--anchors FILE and --anchor-set NAME are two ways to say one thing: give one of them")
     runs = [read_rows(Path(one)) for one in rows] or _stored(config, run_ids)
-    anchors = [read_rows(Path(one)) for one in anchor_files]
     run = runs[0]
+    anchors = [read_rows(Path(one)) for one in anchor_files]
+    if anchor_set is not None:
+        anchors = [_latest_rounds(config, anchor_set, run)]
     if update_baseline:
         if baseline_file is None:
             raise click.UsageError("--update-baseline needs --baseline FILE: where to write it")
@@ -144,6 +154,25 @@ def _stored(config: str, run_ids: Sequence[str]) -> list[RunVerdicts]:
                 raise NotFound(f"run {run_id!r} has no scores; runs with scores: {known}")
             found.append(run)
     return found
+
+
+def _latest_rounds(config: str, name: str, run: RunVerdicts) -> RunVerdicts:
+    """What each judge of the run said of the anchors of a set, the last time that it was asked about all of them."""
+    found = []
+    with connect_store(load_settings(config, require_caps=False)) as store:
+        set_id = store.anchors.find(name)
+        for judge_id in sorted(set(run.judge_ids.values())):
+            rounds = store.anchors.rounds.of(set_id, JudgeId(judge_id))
+            finished = [one for one in rounds if one.finished_at is not None]
+            if not finished:
+                raise NotFound(
+                    f"judge {judge_id} has no finished round over the anchors {set_id}: make one with `tracejudge "
+                    "anchors run`"
+                )
+            latest = finished[-1]
+            click.echo(f"anchors {ident(set_id)}: {ident(judge_id)} at {instant(latest.round_at)} (UTC)", err=True)
+            found.append(latest)
+    return of_rounds(found)
 
 
 def _show(result: GateResult) -> None:

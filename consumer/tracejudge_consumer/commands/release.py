@@ -7,12 +7,12 @@ from datetime import datetime, timezone
 import click
 
 from tracejudge.errors import NotFound
-from tracejudge.reports import ReleaseCheck, ReleaseLine, Verdict, check_release
+from tracejudge.reports import ReleaseCheck, ReleaseLine, ReleaseWindow, Verdict, check_release
 from tracejudge.store import RateQuery
 from tracejudge.windows import PassRate
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
+from tracejudge_consumer.rendering import console, ident, instant, interval, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
 
@@ -106,9 +106,11 @@ def check(
             click.echo(f"{_WORDS[Verdict.NOT_ENOUGH]}: {nothing}", err=True)
             return EXIT_UNDECIDED
     if as_json:
-        click.echo(to_json({"new": new, "old": old, "max_drop": points / 100, "check": result}))
+        window = {"start": since, "end": end}
+        click.echo(to_json({"new": new, "old": old, "max_drop": points / 100, "window": window, "check": result}))
     else:
         _show(new, old, points, confidence, result)
+        click.echo(f"looked at {instant(since)} to {instant(end)} (UTC)")
     return _STATUS[result.verdict]
 
 
@@ -128,7 +130,17 @@ def _show(new: str, old: str, points: float, confidence: float, result: ReleaseC
     out = console()
     out.print(table(f"{ident(new)} against {ident(old)}, at most {points:g} points worse", columns, rows))
     out.print()
+    for window in (result.new, result.old):
+        out.print(_span(window))
     out.print(f"{_WORDS[result.verdict]}")
+
+
+def _span(window: ReleaseWindow) -> str:
+    traces = "trace" if window.judged == 1 else "traces"
+    return (
+        f"{ident(window.version)}: {window.judged} judged {traces}, "
+        f"served from {instant(window.start)} to {instant(window.end)}"
+    )
 
 
 def _rate(rate: PassRate | None) -> tuple[str, str]:

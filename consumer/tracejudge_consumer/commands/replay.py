@@ -19,7 +19,7 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, ident, money, progress_bar, to_json
+from tracejudge_consumer.rendering import about, console, harmless, ident, money, progress_bar, to_json
 from tracejudge_consumer.replay_choice import check_pairs, choose, drawn, plans, source_of, with_fields
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import build_file_form, build_panel, connect_store
@@ -172,7 +172,15 @@ def _tell_plan(plan: tuple[JudgePlan, ...], specs: tuple[JudgeSpec, ...], count:
             click.echo(f"{label}: {count} traces, no model, no cost", err=True)
             continue
         tokens = f"{cost.input_tokens:,} tokens in, {cost.output_tokens:,} out, " if cost.input_tokens else ""
-        click.echo(f"{label}: {count} traces, {cost.calls} calls, {tokens}about {money(cost.usd)}", err=True)
+        click.echo(f"{label}: {count} traces, {cost.calls} calls, {tokens}{about(cost.usd)}", err=True)
+        if cost.input_tokens:
+            reply = cost.output_tokens // cost.calls
+            said = (
+                f"as in {item.token_calls} measured calls of this judge"
+                if item.token_calls
+                else f"estimated from the texts, {reply} a reply assumed: too few calls of this judge are known"
+            )
+            click.echo(f"  tokens: {said}", err=True)
         known = (
             f"from {item.measured_calls} measured calls, median {item.median_ms:,.0f} ms"
             if item.measured_calls

@@ -21,9 +21,11 @@ from tracejudge.scores import Decision
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.file_form import FileForm
 from tracejudge_consumer.file_scores import EngineChoice, FileCounts, FileScores, plan_file, score_file
-from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
+from tracejudge_consumer.judge_choice import check_pairwise, judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.paired_lines import paired
 from tracejudge_consumer.rendering import (
+    about,
     console,
     harmless,
     interval,
@@ -50,6 +52,7 @@ Examples:
   tracejudge score answers.jsonl --judge faithfulness --max-usd 1
   tracejudge score answers.jsonl.gz --judge my-judge.toml --max-calls 40 --output verdicts.parquet
   tracejudge score questions.jsonl --engine my_app.rag:build_engine --engine-concurrency 8
+  tracejudge score new.jsonl --judge duel --against old.jsonl --max-usd 1   pairwise: whose answers are better?
 
 One JSON object a line: {"query": "...", "response": "...", "source_nodes": ["passage", ...]}. First it says what
 judging would cost; a judge that calls a model needs a cap, here (--max-usd, --max-calls) or in the settings.
@@ -60,6 +63,12 @@ Beside the results stands OUTPUT.manifest.json: what was judged, by whom, and wh
 @config_option
 @json_option
 @click.option("--judge", "judges", multiple=True, default=("lexical",), show_default=True, help="NAME or FILE.toml.")
+@click.option(
+    "--against",
+    type=click.Path(exists=True, dir_okay=False),
+    default=None,
+    help="Pairwise judges: compare with this file's answers, by case_id.  [default: with each line's reference]",
+)
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls in this run.")
 @click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money in this run.")
 @click.option("--app", default="file", show_default=True, help="The app of lines that name none.")
@@ -83,6 +92,7 @@ def command(
     config: str,
     as_json: bool,
     judges: tuple[str, ...],
+    against: str | None,
     max_calls: int | None,
     max_usd: float | None,
     app: str,
@@ -99,6 +109,11 @@ def command(
     # Judging without settings is a first step; with them, the file may be in the form that they describe.
     known = Path(config).exists()
     form = build_file_form(load_settings(config, require_caps=False, connects=False)) if known else FileForm()
+    if against is not None:
+        check_pairwise(specs)
+        if engine_path is not None:
+            raise click.UsageError("--against compares answers that are there: leave out --engine")
+        form = paired(form, Path(against), app=app)
     plan, traces = plan_file(path, app, specs, broken, form=form)
     if engine_path is not None:
         # What the engine will answer is not known yet.
@@ -116,6 +131,8 @@ def command(
             raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
     if traces == 0:
         found = f": {len(broken)} lines cannot be read, the first: {broken[0].detail}" if broken else ""
+        if against is not None and not broken:
+            raise NotFound(f"{path} and {against} answer no question in common: give it one app and case_id in both")
         raise NotFound(f"{path}: holds no trace{found}; --help shows what a line needs")
     target = Path(output) if output else path.with_name(path.name.removesuffix(".gz") + ".scores.jsonl")
     if target.exists() and target.samefile(path):
@@ -213,9 +230,13 @@ def _tell_plan(plan: tuple[Estimate, ...], traces: int, specs: tuple[JudgeSpec, 
     for item in plan:
         seconds = item.calls * _SECONDS_PER_CALL / slots[item.judge_name]
         cost = (
-            "no model, no cost" if item.calls == 0 else f"{item.calls} calls, about {money(item.usd)}, {seconds:.0f} s"
+            "no model, no cost" if item.calls == 0 else f"{item.calls} calls, about {seconds:.0f} s, {about(item.usd)}"
         )
         click.echo(f"{labels[item.judge_name]}: {traces} traces, {cost}", err=True)
+        if item.input_tokens:
+            tokens = f"{item.input_tokens:,} in, {item.output_tokens:,} out"
+            reply = item.output_tokens // item.calls
+            click.echo(f"  tokens: {tokens}, estimated from the texts with {reply} a reply assumed", err=True)
 
 
 def _tell(

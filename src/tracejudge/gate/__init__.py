@@ -4,7 +4,7 @@ from tracejudge.gate.baseline import Baseline, of_run, of_runs, read_baseline, w
 from tracejudge.gate.decide import Check, Decided, GateResult, decide
 from tracejudge.gate.report import junit_xml, markdown, seen
 from tracejudge.gate.thresholds import Threshold, Thresholds
-from tracejudge.gate.verdicts import CaseKey, RunVerdicts, Verdict, of_scores, read_rows
+from tracejudge.gate.verdicts import CaseKey, RunVerdicts, Verdict, of_rounds, of_scores, read_rows
 
 __all__ = [
     "Baseline",
@@ -19,6 +19,7 @@ __all__ = [
     "decide",
     "junit_xml",
     "markdown",
+    "of_rounds",
     "of_run",
     "of_runs",
     "of_scores",

@@ -87,8 +87,8 @@ def _anchor_checks(thresholds: Thresholds, baseline: Baseline | None, anchors: R
     if before is None or anchors is None:
         has, lacks = ("this run", "the baseline") if before is None else ("the baseline", "this run")
         raise CheckFailed(
-            f"anchors: {has} has them and {lacks} has not: judge them along with `tracejudge score`, and name the rows "
-            "with --anchors, also when the baseline is made"
+            f"anchors: {has} has them and {lacks} has not: judge them along and name the rows with --anchors, or a set "
+            "of the store with --anchor-set, also when the baseline is made"
         )
     checks = []
     for judge in dict.fromkeys(threshold.judge for threshold in thresholds.thresholds):

@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from tracejudge.anchors import AnchorRound
 from tracejudge.errors import CheckFailed, NothingToDecide
 from tracejudge.scores import Outcome, Score
 
@@ -129,6 +130,30 @@ def of_scores(scores: Iterable[Score]) -> RunVerdicts:
     )
     _check_judges("this run", verdicts)
     return RunVerdicts(dataset=_dataset(verdicts), verdicts=verdicts)
+
+
+def of_rounds(rounds: Iterable[AnchorRound]) -> RunVerdicts:
+    """What judges said of frozen anchors, the latest round of each. Anchors that could not be judged are not settled.
+
+    Raises CheckFailed where two JudgeIds of one name are among them.
+    """
+    verdicts = tuple(
+        Verdict(
+            case=case,
+            judge_name=one.judge_name,
+            judge_id=one.judge_id,
+            outcome=_ANCHORED[said.passed],
+            slices={"app": one.set_id},
+            heuristic=one.heuristic,
+        )
+        for one in rounds
+        for case, said in one.verdicts.items()
+    )
+    _check_judges("the anchors", verdicts)
+    return RunVerdicts(dataset=_dataset(verdicts), verdicts=verdicts)
+
+
+_ANCHORED: Final = {True: Outcome.PASSED, False: Outcome.FAILED, None: Outcome.INVALID}
 
 
 def _verdict(row: Mapping[str, Any]) -> Verdict:

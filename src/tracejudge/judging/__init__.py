@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracejudge.judging.caps import Caps
+from tracejudge.judging.cost import call_cost_usd
 from tracejudge.judging.estimates import Estimate, check_caps, estimate
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.tasks import (
@@ -35,6 +36,7 @@ __all__ = [
     "RunCaps",
     "SpendSource",
     "VerdictCache",
+    "call_cost_usd",
     "check_caps",
     "content_hash",
     "estimate",

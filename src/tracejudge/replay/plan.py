@@ -38,10 +38,13 @@ class JudgePlan:
     measured_calls: int
     median_ms: float
     expected: tuple[Expected, ...]
+    token_calls: int = 0
+    """So many calls of the judge say what one takes; 0: tokens are estimated from the texts, and replies assumed."""
 
 
-def plan_judge(spec: JudgeSpec, cost: Estimate, latencies_ms: Sequence[float]) -> JudgePlan:
-    """The plan of a judge from what its calls are estimated to be and how long they took so far."""
+def plan_judge(spec: JudgeSpec, cost: Estimate, latencies_ms: Sequence[float], *, token_calls: int = 0) -> JudgePlan:
+    """The plan of a judge from what its calls are estimated to be and how long they took so far. `token_calls`: the
+    measured calls that the tokens of `cost` come from."""
     known = sorted(latencies_ms) or [ASSUMED_LATENCY_MS]
     workers = sorted({max(1, spec.concurrency // 2), spec.concurrency, 2 * spec.concurrency, 4 * spec.concurrency})
     workers.remove(spec.concurrency)
@@ -53,6 +56,7 @@ def plan_judge(spec: JudgeSpec, cost: Estimate, latencies_ms: Sequence[float]) -
         measured_calls=len(latencies_ms),
         median_ms=known[len(known) // 2],
         expected=expected if cost.calls else (),
+        token_calls=token_calls,
     )
 
 

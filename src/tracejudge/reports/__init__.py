@@ -6,7 +6,7 @@ from tracejudge.reports.labelled import settled_labels
 from tracejudge.reports.paired import Estimate
 from tracejudge.reports.preference import Preference, Preferred, preference, preference_in_words
 from tracejudge.reports.rates import RateLine, read_rates, small_enough
-from tracejudge.reports.release import ReleaseCheck, ReleaseLine, check_release
+from tracejudge.reports.release import ReleaseCheck, ReleaseLine, ReleaseWindow, check_release
 from tracejudge.reports.unpaired import ReleaseVerdict, Verdict
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ReleaseCheck",
     "ReleaseLine",
     "ReleaseVerdict",
+    "ReleaseWindow",
     "Side",
     "Verdict",
     "check_release",

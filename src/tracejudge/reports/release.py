@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from tracejudge.errors import NotFound
 from tracejudge.reports.rates import read_rates, small_enough
 from tracejudge.reports.unpaired import ReleaseVerdict, Verdict, judge_release
 from tracejudge.scores import JudgeId
-from tracejudge.store import RateQuery, Store
+from tracejudge.store import RateQuery, ScoreFilter, Store
 from tracejudge.windows import PassRate
 
 
@@ -26,11 +27,24 @@ class ReleaseLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseWindow:
+    """What was looked at of one release: `start` and `end` are the event times of its first and last judged trace in
+    the window that was asked about, both inclusive."""
+
+    version: str
+    start: datetime | None
+    end: datetime | None
+    judged: int  # traces with a verdict, by whatever judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCheck:
     """All lines, and the verdict over them: worse by one judge is worse; undecided by one is not enough."""
 
     lines: tuple[ReleaseLine, ...]
     verdict: Verdict
+    new: ReleaseWindow
+    old: ReleaseWindow
 
 
 _WORST_FIRST: Final = (Verdict.WORSE, Verdict.NOT_ENOUGH, Verdict.NO_WORSE)
@@ -87,4 +101,23 @@ def check_release(
         for (judge_name, judge_id, heuristic), by_version in sorted(both.items())
     )
     verdicts = {line.result.verdict for line in lines}
-    return ReleaseCheck(lines=lines, verdict=next(one for one in _WORST_FIRST if one in verdicts))
+    return ReleaseCheck(
+        lines=lines,
+        verdict=next(one for one in _WORST_FIRST if one in verdicts),
+        new=_window(store, query, new),
+        old=_window(store, query, old),
+    )
+
+
+def _window(store: Store, query: RateQuery, version: str) -> ReleaseWindow:
+    where = ScoreFilter(
+        start=query.start,
+        end=query.end,
+        environment=query.environment,
+        app=query.app,
+        version=version,
+        category=query.category,
+        judge=query.judge,
+    )
+    start, end = store.scores.span(where) or (None, None)
+    return ReleaseWindow(version=version, start=start, end=end, judged=store.scores.judged_traces(where))

@@ -4,6 +4,7 @@
 nothing; every reader counts each (trace, judge, run) once.
 """
 
+from tracejudge.store.calls import MeasuredTokens
 from tracejudge.store.cases import CaseAnswer, CaseVerdicts
 from tracejudge.store.connect import open_store
 from tracejudge.store.finding import Wanted, words_of
@@ -83,6 +84,7 @@ __all__ = [
     "Known",
     "Lease",
     "LedgerLine",
+    "MeasuredTokens",
     "OutboxItem",
     "OutboxStanding",
     "Pair",

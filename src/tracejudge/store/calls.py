@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from tracejudge.scores import JudgeCall, JudgeId, Spend
 from tracejudge.store.blocks import Block
@@ -12,6 +13,14 @@ from tracejudge.store.rows import CostRow, Inserted
 from tracejudge.store.score_blocks import call_block
 from tracejudge.store.table import Columns, Table, Where
 from tracejudge.store.values import EPOCH, bound_instant, microseconds, optional_real, real, text, whole
+
+
+class MeasuredTokens(NamedTuple):
+    """Means over so many calls."""
+
+    calls: int
+    input_per_call: float
+    output_per_call: float
 
 
 class Calls(Table[JudgeCall]):
@@ -74,6 +83,19 @@ class Calls(Table[JudgeCall]):
             {"name": judge_id.partition("@")[0], "id": judge_id},
         )
         return [float(row[0]) for row in rows]
+
+    def usual_tokens(self, judge_id: JudgeId, *, limit: int = 2000) -> MeasuredTokens | None:
+        """What the latest answered calls of a judge took; None when it was never asked."""
+        rows = self._connection.query(
+            "SELECT count(), avg(input_tokens), avg(output_tokens) FROM (SELECT input_tokens, output_tokens FROM calls "
+            "FINAL WHERE judge_name = {name:String} AND judge_id = {id:String} AND status = 'ok' "
+            f"AND input_tokens > 0 ORDER BY started_at DESC LIMIT {int(limit)})",
+            {"name": judge_id.partition("@")[0], "id": judge_id},
+        )
+        calls, per_call_in, per_call_out = rows[0]
+        if not calls:
+            return None
+        return MeasuredTokens(calls=int(calls), input_per_call=float(per_call_in), output_per_call=float(per_call_out))
 
     def cost(self, since: datetime, until: datetime | None = None) -> list[CostRow]:
         """What each judge cost each app on each day (UTC), by run, in that order."""

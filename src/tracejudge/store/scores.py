@@ -215,6 +215,13 @@ class Scores(Table[Score]):
         count, first, last = self._connection.query(sql, conditions.parameters)[0]
         return (from_milliseconds(first), from_milliseconds(last)) if count else None
 
+    def judged_traces(self, where: ScoreFilter) -> int:
+        """How many traces have a settled score; one that several judges judged counts once."""
+        conditions = score_conditions(where)
+        conditions.add("outcome != 'invalid'")
+        sql = f"SELECT uniqExact(environment, app, event_time, trace_id) FROM scores FINAL {conditions}"
+        return int(self._connection.query(sql, conditions.parameters)[0][0])
+
     def reported(self, since: datetime) -> list[ReportedModel]:
         """Models and fingerprints that came with live scores judged from `since` on, in order of first appearance."""
         return reported_models(self._connection, since)
