@@ -56,6 +56,15 @@ def harmless(text: str, *, limit: int | None = None) -> str:
     return kept
 
 
+def slice_in_words(group: Iterable[tuple[str, str]]) -> str:
+    """Which slice a series is of, safe to print: `category returns, tags.tenant acme`.
+
+    >>> slice_in_words((("category", ""), ("version", "v2")))
+    'category (none), version v2'
+    """
+    return ", ".join(f"{ident(name)} {ident(value) or '(none)'}" for name, value in group) or "–"
+
+
 def one_line(text: str, *, limit: int = 100) -> str:
     """Harmless text on one line."""
     return harmless(" ".join(text.split()), limit=limit)

@@ -12,7 +12,7 @@ from tracejudge.alerts import AlertEvent, SeriesStatus
 from tracejudge.evidence import Evidence
 from tracejudge.evidence.words import rate_of, slices_say
 from tracejudge.store import Store
-from tracejudge_consumer.rendering import ident, instant
+from tracejudge_consumer.rendering import ident, instant, slice_in_words
 from tracejudge_consumer.settings import Settings
 from tracejudge_consumer.wiring import build_evidence
 
@@ -62,8 +62,8 @@ def show_now(out: Console, found: Sequence[tuple[SeriesStatus, Evidence]]) -> No
         near = f"is at {100 * status.evidence:.0f} % of the evidence that fires"
         what = "fires" if status.state == "firing" else near
         key = status.key
-        where = ", ".join(f"{name} {value or '(none)'}" for name, value in key.group)
-        named = f"{key.rule}: {key.judge_name} of {key.app}" + (f" [{where}]" if where else "")
+        where = f" [{slice_in_words(key.group)}]" if key.group else ""
+        named = f"{key.rule}: {key.judge_name} of {key.app}{where}"
         out.print(Text(f"{ident(named)} {what}", style="bold"))
         out.print(
             f"  {rate_of(evidence.before)} before, {rate_of(evidence.since)} since {instant(evidence.started)} UTC"

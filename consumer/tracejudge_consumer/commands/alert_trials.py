@@ -24,7 +24,7 @@ from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.commands.alert_now import evidence_now, show_now
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
+from tracejudge_consumer.rendering import console, ident, instant, percent, slice_in_words, table, to_json
 from tracejudge_consumer.settings import IN_EXAMPLE, faults_of, load_settings, read_toml
 from tracejudge_consumer.wiring import connect_store, stored_judges, stored_series
 
@@ -202,6 +202,7 @@ def explain(config: str, as_json: bool) -> None:
                 ident(status.key.rule),
                 ident(status.key.app),
                 ident(status.key.judge_id) + (" (heuristic)" if status.heuristic else ""),
+                slice_in_words(status.key.group),
                 status.state.replace("_", " "),
                 percent(status.baseline),
                 percent(status.boundary),
@@ -212,7 +213,8 @@ def explain(config: str, as_json: bool) -> None:
                 _points(seen["within_day"]),
             ]
         )
-    columns = [("rule", "left"), ("app", "left"), ("JudgeId", "left"), ("state", "left"), ("baseline", "right")]
+    columns = [("rule", "left"), ("app", "left"), ("JudgeId", "left"), ("slice", "left"), ("state", "left")]
+    columns += [("baseline", "right")]
     columns += [
         ("boundary", "right"),
         ("share of the promise", "right"),

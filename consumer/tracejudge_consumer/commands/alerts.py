@@ -18,7 +18,17 @@ from tracejudge_consumer.commands.alert_show import show
 from tracejudge_consumer.commands.alert_trials import NO_SERIES, explain, try_history, try_rules
 from tracejudge_consumer.commands.alert_verbs import accept, acknowledge, actions, dismiss, mark, silence
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, ident, instant, interval, percent, table, to_json
+from tracejudge_consumer.rendering import (
+    console,
+    harmless,
+    ident,
+    instant,
+    interval,
+    percent,
+    slice_in_words,
+    table,
+    to_json,
+)
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
 
@@ -59,7 +69,7 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
                 ident(status.key.rule),
                 ident(status.key.app) or "–",
                 ident(status.key.judge_id) + (" (heuristic)" if status.heuristic else ""),
-                ", ".join(f"{harmless(name)}={harmless(value)}" for name, value in status.key.group) or "–",
+                slice_in_words(status.key.group),
                 status.state.replace("_", " "),
                 percent(status.boundary),
                 f"{status.evidence:.3g}",

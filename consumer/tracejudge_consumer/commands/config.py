@@ -60,8 +60,8 @@ def _show(config: str, settings: Settings) -> None:
     for rule in settings.rules:
         severity = effective_severity(rule, heuristic=rule.judge in heuristics)
         promised = settings.alerts.promises.of(rule, environment=rule.environment, app=rule.app)
-        own = "false alarms of its own" if rule.false_alarms is not None else "its part of false alarms"
-        promise = f"{own} {promised}" if rule.budget is not None else "no promise about false alarms"
+        whose = "a promise of its own" if rule.false_alarms is not None else "shared by all rules"
+        promise = f"false alarms {promised} ({whose})" if rule.budget is not None else "no promise about false alarms"
         out.print(
             f"rule   {rule.name}: {watched(rule)} of {rule.environment} {rule.demand}, {promise}, opens a {severity}"
         )
