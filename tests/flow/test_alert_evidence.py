@@ -21,7 +21,9 @@ from tracejudge.testing import ManualClock, RecordingNotifier
 from tracejudge_consumer.alert_evidence import NOT_YET, AlertEvidence, fall_of
 from tracejudge_consumer.alert_loop import AlertLoop
 from tracejudge_consumer.cli import EXIT_FAILED
+from tracejudge_consumer.commands.alert_now import evidence_now
 from tracejudge_consumer.evidence_pages import EvidencePages
+from tracejudge_consumer.settings import Settings
 
 RULE = MinimumRule(name="faithfulness-minimum", judge="faithfulness", minimum=0.88)
 CRITERIA = {"faithfulness": "faithfulness", "context_relevancy": "context_relevancy"}
@@ -129,7 +131,8 @@ def test_a_rule_by_a_tag_has_its_evidence_from_the_traces_of_that_tag(world: Wor
 
     world.fall(edit=only_acme_falls)
     rule = MinimumRule(name="by-tenant", judge="faithfulness", minimum=0.88, group_by=("tags.tenant",), max_series=2)
-    events = world.loop(rules=[rule]).tick()
+    explainer = world.evidence()
+    events = world.loop(explainer, rules=[rule]).tick()
     (event,) = [event for event in events if event.kind == "firing"]
     assert event.series.group == (("tags.tenant", "acme"),)
     compared = part(event, "compared")
@@ -137,8 +140,23 @@ def test_a_rule_by_a_tag_has_its_evidence_from_the_traces_of_that_tag(world: Wor
     assert compared["since"]["rate"] < 0.3
     page = (world.folder / f"{event.event_id}.html").read_text(encoding="utf-8")
     assert "tags.tenant acme" in page
+    first, *others = explainer.evidence(event).points
+    assert (first.value, others[0].value is None) == (None, False), "no empty days before the first trace"
     # Of what is beyond the limit no trace can be told from others: told, without evidence.
     assert [event.series.group for event in events if event.kind == "more_values"] == [(("tags.tenant", "(other)"),)]
+
+
+def test_the_series_of_all_further_values_is_told_without_evidence(world: World, store_url: str) -> None:
+    world.fall()
+    rule = MinimumRule(name="by-request", judge="faithfulness", minimum=0.88, group_by=("tags.request",), max_series=1)
+    loop = world.loop(rules=[rule])
+    more, fired = loop.tick()
+    assert [more.kind, fired.kind] == ["more_values", "firing"]
+    assert fired.series.group == (("tags.request", "(other)"),)
+    assert {"slices", "gathered", "page"}.isdisjoint(fired.evidence), "nothing tells its traces from others"
+    settings = Settings(queue="sqlite:///q.db", store=store_url, rules=(rule,))
+    assert [one.state for one in loop.status()] == ["firing", "warming_up"]
+    assert evidence_now(settings, world.store, loop.status()) == []
 
 
 def test_of_many_alerts_pages_then_the_largest_are_explained_and_the_others_a_round_later(

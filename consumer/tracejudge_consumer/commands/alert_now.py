@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tracejudge.alerts import AlertEvent, SeriesStatus
+from tracejudge.alerts.slices import is_other
 from tracejudge.evidence import Evidence
 from tracejudge.evidence.words import rate_of, slices_say
 from tracejudge.store import Store
@@ -37,6 +38,7 @@ def evidence_now(
             and one.about_verdicts
             and one.state in ("firing", "pending")
             and one.started_about is not None
+            and not is_other(one.key)  # nothing tells its traces from others
         ),
         key=lambda one: (one.state != "firing", -one.evidence),
     )

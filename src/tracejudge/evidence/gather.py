@@ -247,4 +247,6 @@ def _points(store: Store, before: JudgedQuery, since: JudgedQuery) -> tuple[Poin
             points.append(
                 Point(at=at + timedelta(seconds=step_s / 2), value=rate.estimate, low=rate.low, high=rate.high)
             )
-    return tuple(points)
+    # Before the first trace there was nothing to see: a fall that was judged late would else fill the plot with it.
+    first_seen = next((number for number, point in enumerate(points) if point.value is not None), 0)
+    return tuple(points[max(0, first_seen - 1) :])
