@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
+from scipy.signal import lfilter
 
 from tracejudge.alerts import MinimumRule, SeriesKey
 from tracejudge.alerts.bets import ODDS, PRIOR, hypothetical_rates
@@ -29,15 +30,32 @@ UNIT = 100.0
 _KEY = SeriesKey(rule="bench", environment="production", app="bench", judge_name="judge", judge_id="judge@0")
 
 
-def scaled_weights(scale: WeightScale, weight: Any) -> Any:
-    """`scale.next` of every row, as an array of (weight, design effect): of a constant weight at once."""
-    if weight.size and np.all(weight == 1.0):
-        state = scale.to_state()
-        if not state["rows"] or (state["mean"], state["mean_square"]) == (UNIT, UNIT * UNIT):
-            for _ in range(min(weight.size, MEMORY)):  # no row after these changes what it remembers
-                scale.next(UNIT)
-            return np.ones((weight.size, 2))
-    return np.array([scale.next(UNIT * w) for w in weight.tolist()]).reshape(-1, 2)
+def scaled_weights(scale: WeightScale, weight: Any) -> tuple[Any, WeightScale]:
+    """`scale.next` of every row, as an array of (weight, design effect), and the scale after them.
+
+    Once it remembers `MEMORY` rows, and while none is trimmed, what it remembers is a linear filter of the weights; of
+    a constant weight it is that weight.
+    """
+    rows = UNIT * np.asarray(weight, dtype=float)
+    begun = max(0, min(rows.size, MEMORY - scale.to_state()["rows"]))
+    first = np.array([scale.next(w) for w in rows[:begun].tolist()]).reshape(-1, 2)
+    rest, state = rows[begun:], scale.to_state()
+    if not rest.size:
+        return first, scale
+    if np.all(rest == state["mean"]) and state["mean_square"] == state["mean"] ** 2:
+        return np.concatenate((first, np.ones((rest.size, 2)))), scale
+    mean, square = (_remembered(state[name], rest**power) for power, name in ((1, "mean"), (2, "mean_square")))
+    if np.any(rest > TRIM * mean[:-1]):
+        return np.concatenate((first, np.array([scale.next(w) for w in rest.tolist()]))), scale
+    deff = np.maximum(1.0, square[:-1] / mean[:-1] ** 2)
+    after = {"rows": MEMORY, "mean": float(mean[-1]), "mean_square": float(square[-1])}
+    return np.concatenate((first, np.column_stack((rest / mean[:-1], deff)))), WeightScale.from_state(after)
+
+
+def _remembered(mean: float, values: Any) -> Any:
+    """The forgetting mean before the first of these values, and after each."""
+    fade = 1.0 - 1.0 / MEMORY
+    return np.concatenate(([mean], lfilter([1.0 - fade], [1.0, -fade], values, zi=[fade * mean])[0]))
 
 
 class Shipped:
@@ -68,7 +86,7 @@ class Shipped:
         b = self.boundary
         unit = np.array([(b - rate) / (b * (1.0 - b)) for rate in hypothetical_rates(b)])
         prior = np.array(PRIOR)
-        scaled = scaled_weights(WeightScale(), weight)
+        scaled, _ = scaled_weights(WeightScale(), weight)
         watermark = np.maximum.accumulate(at_s)
         hours = np.minimum(np.diff(watermark, prepend=watermark[:1]) / 3600.0, LONGEST_STEP_H)
         bets = np.minimum(unit[:, None] * (scaled[:, 0] / scaled[:, 1]), _CLIP / (1.0 - b))

@@ -22,6 +22,7 @@ from tracejudge.alerts.weights import TRIM
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_score
 
+_HOURS = 1 << 24  # more hours than have passed since 1970
 _CHUNK = 150  # rows: 150 times the largest log factor stays far below what a float can hold
 
 
@@ -51,7 +52,7 @@ class Learned:
         self.series.baseline = Baseline(drop=self._baseline.drop)
         self._see(passed, weight, at_s)
         self._baseline.learn_all()
-        scaled_weights(self.series.scale, weight)
+        _, self.series.scale = scaled_weights(self.series.scale, weight)
 
     def update(self, passed: bool, weight: float, at_s: float) -> bool:
         at = datetime.fromtimestamp(at_s, timezone.utc)
@@ -67,11 +68,7 @@ class Learned:
 
     def _see(self, passed: Any, weight: Any, at_s: Any) -> None:
         """`Baseline.see` of every row, in sums an hour."""
-        hours = (at_s // 3600).astype(np.int64)
-        x, weight = passed.astype(float), UNIT * weight
-        found, place = np.unique(hours, return_inverse=True)
-        columns = [np.bincount(place, v) for v in (weight, weight * x, weight**2, weight**2 * x)]
-        for hour, *sums in zip(found.tolist(), *(column.tolist() for column in columns), strict=True):
+        for _, hour, *sums in _hourly(np.zeros(passed.size, dtype=np.int64), passed, weight, at_s):
             self._baseline.see_hour(hour, *sums)
 
     def run(self, passed: Any, weight: Any, at_s: Any) -> int | None:
@@ -81,13 +78,15 @@ class Learned:
         gaps = np.minimum(np.diff(watermark, prepend=watermark[:1]) / 3600.0, LONGEST_STEP_H)
         hour = (watermark // 3600).astype(np.int64)
         day = (at_s // 3600).astype(np.int64) % 24
-        scaled = scaled_weights(self.series.scale, weight)
+        scaled, self.series.scale = scaled_weights(self.series.scale, weight)
         counted = np.minimum(scaled[:, 0], TRIM)
         n_eff = np.cumsum(counted) ** 2 / np.cumsum(counted**2)
         evidence = np.zeros(len(ODDS))
         logs = np.zeros((len(ODDS), x.size))
         cuts = np.flatnonzero(np.diff(hour, prepend=-1, append=-1)).tolist()
-        for begin, end in pairwise(cuts):
+        seen = _hourly(np.cumsum(np.diff(hour, prepend=hour[:1]) > 0), passed, weight, at_s)
+        told = 0
+        for turn, (begin, end) in enumerate(pairwise(cuts)):
             self._baseline.move_to(datetime.fromtimestamp(watermark[begin], timezone.utc))
             met, place = np.unique(day[begin:end], return_inverse=True)
             known = [one for one in map(self._baseline.bets_of_hour, met.tolist()) if one is not None]
@@ -111,8 +110,19 @@ class Learned:
                         leading = int(np.argmax(prior * path[:, k]))
                         if n_eff[t] >= 20 and _rows_of_the_drop(logs[leading, : t + 1]) >= MIN_ROWS_OF_A_DROP:
                             return t
-            self._see(x[begin:end], weight[begin:end], at_s[begin:end])
+            while told < len(seen) and seen[told][0] == turn:
+                self._baseline.see_hour(*seen[told][1:])
+                told += 1
         return None
+
+
+def _hourly(turn: Any, passed: Any, weight: Any, at_s: Any) -> list[tuple[int, int, float, float, float, float]]:
+    """For each turn and hour of event time: both, and the sums of w, w x, w^2 and w^2 x of its rows."""
+    x, w = passed.astype(float), UNIT * weight
+    hours = (at_s // 3600).astype(np.int64)
+    found, place = np.unique(turn * _HOURS + hours, return_inverse=True)
+    columns = [np.bincount(place, v).tolist() for v in (w, w * x, w**2, w**2 * x)]
+    return list(zip((found // _HOURS).tolist(), (found % _HOURS).tolist(), *columns, strict=True))
 
 
 def _rows_of_the_drop(logs: Any) -> int:
