@@ -23,7 +23,10 @@ from tracejudge.alerts.weights import MEMORY, TRIM, WeightScale
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_score
 
-_CHUNK = 150  # rows: 150 times the largest log factor stays far below what a float can hold
+WEIGHTED_CHUNK = 150
+"""Rows whose product a float can hold: no factor is below .02."""
+UNWEIGHTED_CHUNK = 250
+"""The same for unweighted rows, whose factors lie between .4 and 12."""
 _CLIP = 0.98
 UNIT = 100.0
 """The benchmark's weights have mean 1 and may lie below it, as no inverse probability can: only their ratios matter."""
@@ -90,27 +93,30 @@ class Shipped:
         watermark = np.maximum.accumulate(at_s)
         hours = np.minimum(np.diff(watermark, prepend=watermark[:1]) / 3600.0, LONGEST_STEP_H)
         bets = np.minimum(unit[:, None] * (scaled[:, 0] / scaled[:, 1]), _CLIP / (1.0 - b))
-        logs = np.log1p(bets * (b - passed))
+        factors = 1.0 + bets * (b - passed)
         counted = np.minimum(scaled[:, 0], TRIM)
         n_eff = np.cumsum(counted) ** 2 / np.cumsum(counted**2)
         evidence = np.zeros(len(ODDS))
-        for begin in range(0, passed.size, _CHUNK):
-            part = logs[:, begin : begin + _CHUNK]
-            total = np.cumsum(part, axis=1)
-            path = np.exp(total) * (
-                evidence[:, None] + np.cumsum(np.exp(part - total) * hours[begin : begin + _CHUNK], axis=1)
-            )
+        for begin in range(0, passed.size, WEIGHTED_CHUNK):
+            part = slice(begin, begin + WEIGHTED_CHUNK)
+            path = carried(evidence, factors[:, part], hours[part])
             evidence = path[:, -1]
             for k in np.flatnonzero(prior @ path >= self.alarm_hours).tolist():
                 t = begin + int(k)
                 leading = int(np.argmax(prior * path[:, k]))
-                if n_eff[t] >= 20 and self._rows_of_the_drop(logs[leading, : t + 1]) >= MIN_ROWS_OF_A_DROP:
+                if n_eff[t] >= 20 and rows_of_the_drop(factors[leading, : t + 1]) >= MIN_ROWS_OF_A_DROP:
                     return t
         return None
 
-    @staticmethod
-    def _rows_of_the_drop(logs: Any) -> int:
-        """Rows since the CUSUM of these log factors last left zero; 0 while it is at zero."""
-        path = np.concatenate([[0.0], np.cumsum(logs)])
-        lowest = path.size - 1 - int(np.argmin(path[::-1]))
-        return int(path.size - 1 - lowest)
+
+def carried(evidence: Any, factors: Any, hours: Any) -> Any:
+    """R after each row, for every component: R <- (R + g) L, from `evidence` on."""
+    product = np.cumprod(factors, axis=1)
+    return product * (evidence[:, None] + np.cumsum(hours * factors / product, axis=1))
+
+
+def rows_of_the_drop(factors: Any) -> int:
+    """Rows since the CUSUM of the logarithms of these factors last left zero; 0 while it is at zero."""
+    path = np.concatenate([[0.0], np.cumsum(np.log(factors))])
+    lowest = path.size - 1 - int(np.argmin(path[::-1]))
+    return int(path.size - 1 - lowest)

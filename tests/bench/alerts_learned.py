@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tests.bench.alerts_detector import _KEY, UNIT, scaled_weights
+from tests.bench.alerts_detector import (
+    _KEY,
+    UNIT,
+    UNWEIGHTED_CHUNK,
+    WEIGHTED_CHUNK,
+    carried,
+    rows_of_the_drop,
+    scaled_weights,
+)
 from tracejudge.alerts import DriftRule
 from tracejudge.alerts.baseline import Baseline
 from tracejudge.alerts.bets import CLIP, ODDS
@@ -23,7 +31,6 @@ from tracejudge.scores import Outcome
 from tracejudge.testing import make_score
 
 _HOURS = 1 << 24  # more hours than have passed since 1970
-_CHUNK = 150  # rows: 150 times the largest log factor stays far below what a float can hold
 
 
 class Learned:
@@ -82,33 +89,32 @@ class Learned:
         counted = np.minimum(scaled[:, 0], TRIM)
         n_eff = np.cumsum(counted) ** 2 / np.cumsum(counted**2)
         evidence = np.zeros(len(ODDS))
-        logs = np.zeros((len(ODDS), x.size))
+        factors = np.ones((len(ODDS), x.size))
+        size = WEIGHTED_CHUNK if np.any(weight != 1.0) else UNWEIGHTED_CHUNK
         cuts = np.flatnonzero(np.diff(hour, prepend=-1, append=-1)).tolist()
         seen = _hourly(np.cumsum(np.diff(hour, prepend=hour[:1]) > 0), passed, weight, at_s)
         told = 0
         for turn, (begin, end) in enumerate(pairwise(cuts)):
             self._baseline.move_to(datetime.fromtimestamp(watermark[begin], timezone.utc))
-            met, place = np.unique(day[begin:end], return_inverse=True)
-            known = [one for one in map(self._baseline.bets_of_hour, met.tolist()) if one is not None]
+            met = sorted(set(day[begin:end].tolist()))
+            known = [one for one in map(self._baseline.bets_of_hour, met) if one is not None]
             if known:
+                place = np.searchsorted(met, day[begin:end]) if len(met) > 1 else np.zeros(1, dtype=np.int64)
                 b = np.array([one.boundary for one in known])[place]
                 units = [[d / (one.boundary * (1.0 - one.boundary)) for d in one.drops] for one in known]
                 unit = np.array(units)[place].T
                 bet = np.minimum(unit * (scaled[begin:end, 0] / scaled[begin:end, 1]), CLIP / (1.0 - b))
-                logs[:, begin:end] = np.log1p(bet * (b - x[begin:end])) / known[0].phi
+                whole = 1.0 + bet * (b - x[begin:end])
+                factors[:, begin:end] = whole if known[0].phi == 1.0 else whole ** (1.0 / known[0].phi)
                 prior = np.array(known[0].prior)
-                for first in range(begin, end, _CHUNK):
-                    last = min(first + _CHUNK, end)
-                    part = logs[:, first:last]
-                    total = np.cumsum(part, axis=1)
-                    path = np.exp(total) * (
-                        evidence[:, None] + np.cumsum(np.exp(part - total) * gaps[first:last], axis=1)
-                    )
+                for first in range(begin, end, size):
+                    last = min(first + size, end)
+                    path = carried(evidence, factors[:, first:last], gaps[first:last])
                     evidence = path[:, -1]
                     for k in np.flatnonzero(prior @ path >= self.alarm_hours).tolist():
                         t = first + int(k)
                         leading = int(np.argmax(prior * path[:, k]))
-                        if n_eff[t] >= 20 and _rows_of_the_drop(logs[leading, : t + 1]) >= MIN_ROWS_OF_A_DROP:
+                        if n_eff[t] >= 20 and rows_of_the_drop(factors[leading, : t + 1]) >= MIN_ROWS_OF_A_DROP:
                             return t
             while told < len(seen) and seen[told][0] == turn:
                 self._baseline.see_hour(*seen[told][1:])
@@ -123,9 +129,3 @@ def _hourly(turn: Any, passed: Any, weight: Any, at_s: Any) -> list[tuple[int, i
     found, place = np.unique(turn * _HOURS + hours, return_inverse=True)
     columns = [np.bincount(place, v).tolist() for v in (w, w * x, w**2, w**2 * x)]
     return list(zip((found // _HOURS).tolist(), (found % _HOURS).tolist(), *columns, strict=True))
-
-
-def _rows_of_the_drop(logs: Any) -> int:
-    path = np.concatenate([[0.0], np.cumsum(logs)])
-    lowest = path.size - 1 - int(np.argmin(path[::-1]))
-    return int(path.size - 1 - lowest)

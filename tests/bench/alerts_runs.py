@@ -106,18 +106,21 @@ def mean(values: Iterable[float]) -> Mean:
 def calibrated(fresh: Callable[[float], Fresh], streams: list[Stream]) -> float:
     """The scale of the alarm level at which the streams give one false alarm each on average, within 5 %.
 
-    Bisection on the logarithm; the upper end, which keeps the promise, where no scale meets it exactly.
+    Alarms are about as rare as the level is high, so the rate found tells the next scale; where that leaves what is
+    known to be too low or too high, the middle is taken. The upper end, which keeps the promise, where no scale meets
+    it exactly.
     """
-    low, high = math.log(0.02), math.log(5.0)
+    low, high, tried = math.log(0.02), math.log(5.0), 0.0
     for _ in range(10):
-        middle = 0.5 * (low + high)
-        rate = false_alarms((fresh(math.exp(middle)), stream) for stream in streams).value
+        rate = false_alarms((fresh(math.exp(tried)), stream) for stream in streams).value
         if rate > 1.0:
-            low = middle
+            low = tried
         else:
-            high = middle
+            high = tried
             if rate > 0.95:
                 break
+        told = tried + math.log(max(rate, 0.01) / 0.975)
+        tried = told if low < told < high else 0.5 * (low + high)
     return math.exp(high)
 
 

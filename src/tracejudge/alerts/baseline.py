@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from tracejudge.alerts.bets import PRIOR, Bets
+from tracejudge.alerts.bets import PRIOR, Bets, mean_drops
 
 LAG_H: Final = 48
 """An hour is learned once it is so old: a drop is found long before it can pass into the baseline."""
@@ -67,8 +67,10 @@ class Baseline:
 
     __slots__ = (
         "_bets",
+        "_boundaries",
         "_day",
         "_moved_to",
+        "_prior",
         "_sums",
         "_waiting",
         "drop",
@@ -99,7 +101,13 @@ class Baseline:
 
     def bets_of_hour(self, hour_of_day: int) -> Bets | None:
         """The bets of an hour of the day, 0 to 23, UTC; None while no drop could be told from chance."""
-        return self._bets[hour_of_day] if self._bets else None
+        if not self._prior:
+            return None
+        place = hour_of_day % len(self._boundaries)
+        bets = self._bets.get(place)
+        if bets is None:  # made when asked for: between two hours learned, a series meets one or two hours of the day
+            bets = self._bets[place] = Bets(self._boundaries[place], prior=self._prior, phi=self.phi)
+        return bets
 
     @property
     def known(self) -> bool:
@@ -109,9 +117,10 @@ class Baseline:
     @property
     def smallest_drop(self) -> float | None:
         """The smallest drop below the boundary that is looked for, as a share; None while none is."""
-        if not self._bets:
+        bets = self.bets_of_hour(0)
+        if bets is None:
             return None
-        return min(drop for drop, prior in zip(self._bets[0].drops, self._bets[0].prior, strict=True) if prior)
+        return min(drop for drop, prior in zip(bets.drops, bets.prior, strict=True) if prior)
 
     def see(self, *, passed: bool, weight: float, at: datetime) -> None:
         """Remembers a row; it counts once its hour is old enough."""
@@ -194,7 +203,9 @@ class Baseline:
     def _derive(self) -> None:
         """The rate, its standard error, the season and the bets of every hour, from the sums."""
         sums = self._sums
-        self._bets: tuple[Bets, ...] = ()
+        self._bets: dict[int, Bets] = {}
+        self._boundaries: list[float] = []
+        self._prior: tuple[float, ...] = ()
         self.m, self.se, self.phi = 0.5, math.inf, 1.0
         if sums.w <= 0.0:
             return
@@ -214,15 +225,13 @@ class Baseline:
             phi, bound = self._dispersion(fitted, variance, freedom), 1.0 + 2.0 * math.sqrt(2.0 / freedom)
             self.phi = phi * bound if phi > bound else 1.0
         self.se = math.sqrt(self.phi * variance * sums.w2) / sums.w
-        boundaries = [
+        self._boundaries = [
             self._clipped(m + one - MARGIN * self.se - self.drop) for one in (season if shrink else season[:1])
         ]
-        whole = [Bets(boundary, phi=self.phi) for boundary in boundaries]
-        mean_drops = [sum(drops) / len(whole) for drops in zip(*(bets.drops for bets in whole), strict=True)]
-        prior = tuple(p if drop >= ARM_AT * self.se else 0.0 for p, drop in zip(PRIOR, mean_drops, strict=True))
+        drops = mean_drops(self._boundaries)
+        prior = tuple(p if drop >= ARM_AT * self.se else 0.0 for p, drop in zip(PRIOR, drops, strict=True))
         if any(prior):
-            armed = [Bets(bets.boundary, prior=prior, phi=self.phi) for bets in whole]
-            self._bets = tuple(armed[hour % len(armed)] for hour in range(_DAY))
+            self._prior = prior
 
     @staticmethod
     def _clipped(boundary: float) -> float:

@@ -10,6 +10,7 @@ Jensen's inequality E[L^(1/phi)] <= 1 wherever E[L] <= 1, so it makes the promis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -29,6 +30,12 @@ def hypothetical_rates(boundary: float) -> tuple[float, ...]:
     fail = 1.0 - boundary
     odds = [r * fail / boundary for r in ODDS]
     return tuple(1.0 / (1.0 + o) for o in odds)
+
+
+def mean_drops(boundaries: Sequence[float]) -> tuple[float, ...]:
+    """How far below these boundaries each component looks on average, rising."""
+    fails = [1.0 - boundary for boundary in boundaries]
+    return tuple(sum(r * f / (1.0 - f + r * f) - f for f in fails) / len(fails) for r in ODDS)
 
 
 @dataclass(frozen=True)
