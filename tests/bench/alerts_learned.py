@@ -24,7 +24,8 @@ from tests.bench.alerts_detector import (
 )
 from tracejudge.alerts import DriftRule
 from tracejudge.alerts.baseline import Baseline
-from tracejudge.alerts.bets import CLIP, ODDS
+from tracejudge.alerts.bets import ODDS
+from tracejudge.alerts.hour_effect import CLIP, LOWEST
 from tracejudge.alerts.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
 from tracejudge.alerts.weights import TRIM
 from tracejudge.scores import Outcome
@@ -53,6 +54,11 @@ class Learned:
         baseline = self.series.baseline
         assert baseline is not None
         return baseline
+
+    @property
+    def knows_hours(self) -> bool:
+        """Whether the baseline has found that hours differ by more than chance."""
+        return self._baseline.spread > 0.0
 
     def learn(self, passed: Any, weight: Any, at_s: Any) -> None:
         """The rows before the stream, all of them good."""
@@ -93,7 +99,7 @@ class Learned:
         size = WEIGHTED_CHUNK if np.any(weight != 1.0) else UNWEIGHTED_CHUNK
         cuts = np.flatnonzero(np.diff(hour, prepend=-1, append=-1)).tolist()
         seen = _hourly(np.cumsum(np.diff(hour, prepend=hour[:1]) > 0), passed, weight, at_s)
-        told = 0
+        told, before = 0, None
         for turn, (begin, end) in enumerate(pairwise(cuts)):
             self._baseline.move_to(datetime.fromtimestamp(watermark[begin], timezone.utc))
             met = sorted(set(day[begin:end].tolist()))
@@ -103,9 +109,14 @@ class Learned:
                 b = np.array([one.boundary for one in known])[place]
                 units = [[d / (one.boundary * (1.0 - one.boundary)) for d in one.drops] for one in known]
                 unit = np.array(units)[place].T
+                if known[0].spread:
+                    before = _hour_so_far(passed, weight, at_s) if before is None else before
+                    share, rate = _of_the_hour(before[:, begin:end], known[0].spread)
+                    here = np.minimum(b, np.maximum(LOWEST, b + share * (rate - b)))
+                    unit = unit * (b * (1.0 - b)) * (1.0 - 0.5 * share) / (here * (1.0 - here))
+                    b = here
                 bet = np.minimum(unit * (scaled[begin:end, 0] / scaled[begin:end, 1]), CLIP / (1.0 - b))
-                whole = 1.0 + bet * (b - x[begin:end])
-                factors[:, begin:end] = whole if known[0].phi == 1.0 else whole ** (1.0 / known[0].phi)
+                factors[:, begin:end] = 1.0 + bet * (b - x[begin:end])
                 prior = np.array(known[0].prior)
                 for first in range(begin, end, size):
                     last = min(first + size, end)
@@ -129,3 +140,25 @@ def _hourly(turn: Any, passed: Any, weight: Any, at_s: Any) -> list[tuple[int, i
     found, place = np.unique(turn * _HOURS + hours, return_inverse=True)
     columns = [np.bincount(place, v).tolist() for v in (w, w * x, w**2, w**2 * x)]
     return list(zip((found // _HOURS).tolist(), (found % _HOURS).tolist(), *columns, strict=True))
+
+
+def _hour_so_far(passed: Any, weight: Any, at_s: Any) -> Any:
+    """Sums of w, w x and w^2 over the rows of the same hour of event time that came before each row."""
+    w = UNIT * weight
+    hours = (at_s // 3600).astype(np.int64)
+    order = np.argsort(hours, kind="stable")
+    first = np.flatnonzero(np.diff(hours[order], prepend=-1))
+    group = np.cumsum(np.diff(hours[order], prepend=hours[order][:1]) > 0)
+    found = np.zeros((3, w.size))
+    for row, values in zip(found, (w, w * passed, w**2), strict=True):
+        total = np.concatenate(([0.0], np.cumsum(values[order])[:-1]))
+        row[order] = total - total[first][group]
+    return found
+
+
+def _of_the_hour(before: Any, spread: float) -> tuple[Any, Any]:
+    """How far each row's hour is known by its own rows (`known_share`), and their rate."""
+    w, wx, w2 = before
+    some = w > 0.0
+    told = np.where(some, spread * w * w / np.where(some, w2, 1.0), 0.0)
+    return told / (1.0 + told), np.where(some, wx / np.where(some, w, 1.0), 0.0)

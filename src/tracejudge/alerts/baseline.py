@@ -9,11 +9,14 @@ With w = 1 / inclusion probability and x = 1 for passed, over the hours learned 
                                                         W, S, Q are the hour's sums of w, w x, w^2
     season = s (m_k - mean m_k)                         shrunk: s = 1 - e / var(m_k), e the noise expected in m_k
     se     = sqrt(phi v sum(w^2)) / sum(w)
+    s / v  = (phi - 1) / mean(W_h^2 / Q_h)              variance of the hours' own rates (`hour_effect.py`)
     b_k    = m + season_k - se / 2 - drop               the boundary of hour k; component j is armed once the mean
                                                         distance of its rate from it is at least 3 se
 
-phi is used only where it is clearly above 1, and then by its upper bound. Chi^2 is kept as three sums for each hour of
-the day, so that it can be had around any fit afterwards. All of it is fixed before the row it is used for is seen.
+phi is used only where it is clearly above 1, by two of its standard errors sqrt(2 / df) phi. Then se takes it two of
+them too high, and s one: what an hour tells of itself is measured anew in every hour. Chi^2 is kept as three sums for
+each hour of the day, so that it can be had around any fit afterwards. All of it is fixed before the row it is used for
+is seen.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from tracejudge.alerts.bets import PRIOR, Bets, mean_drops
+from tracejudge.alerts.hour_effect import HourSoFar
 
 LAG_H: Final = 48
 """An hour is learned once it is so old: a drop is found long before it can pass into the baseline."""
@@ -81,6 +85,7 @@ class Baseline:
         "reference_h",
         "se",
         "since_hour",
+        "spread",
     )
 
     def __init__(self, *, drop: float = 0.0, reference_h: float | None = None) -> None:
@@ -106,7 +111,9 @@ class Baseline:
         place = hour_of_day % len(self._boundaries)
         bets = self._bets.get(place)
         if bets is None:  # made when asked for: between two hours learned, a series meets one or two hours of the day
-            bets = self._bets[place] = Bets(self._boundaries[place], prior=self._prior, phi=self.phi)
+            bets = self._bets[place] = Bets(
+                self._boundaries[place], prior=self._prior, phi=self.phi, spread=self.spread
+            )
         return bets
 
     @property
@@ -121,6 +128,13 @@ class Baseline:
         if bets is None:
             return None
         return min(drop for drop, prior in zip(bets.drops, bets.prior, strict=True) if prior)
+
+    def hour_so_far(self, at: datetime) -> HourSoFar | None:
+        """What the rows seen so far tell of the hour that `at` is in; None where hours are no longer kept."""
+        if self.frozen:
+            return None
+        held = self._waiting.get(_hour(at))
+        return HourSoFar() if held is None else HourSoFar(held.w, held.wx, held.w2)
 
     def see(self, *, passed: bool, weight: float, at: datetime) -> None:
         """Remembers a row; it counts once its hour is old enough."""
@@ -206,6 +220,7 @@ class Baseline:
         self._bets: dict[int, Bets] = {}
         self._boundaries: list[float] = []
         self._prior: tuple[float, ...] = ()
+        self.spread = 0.0
         self.m, self.se, self.phi = 0.5, math.inf, 1.0
         if sums.w <= 0.0:
             return
@@ -223,7 +238,10 @@ class Baseline:
             freedom = self.hours - 1.0 - (len(known) - 1) * shrink
             fitted: list[float | None] = [m + one for one in season]
             phi, bound = self._dispersion(fitted, variance, freedom), 1.0 + 2.0 * math.sqrt(2.0 / freedom)
-            self.phi = phi * bound if phi > bound else 1.0
+            if phi > bound:
+                self.phi = phi * bound
+                above = phi * (1.0 + math.sqrt(2.0 / freedom)) - 1.0
+                self.spread = above * self.hours / sum(row[5] for row in self._day)
         self.se = math.sqrt(self.phi * variance * sums.w2) / sums.w
         self._boundaries = [
             self._clipped(m + one - MARGIN * self.se - self.drop) for one in (season if shrink else season[:1])

@@ -5,7 +5,8 @@
     L_j   = (1 + min(lam_j w, 0.98 / f) (b - x))^(1/phi)  x = 1 for passed, 0 for failed; b = 1 - f the boundary
 
 Bets are fixed before the row is seen. phi >= 1 is the overdispersion of hourly counts: 1 where none was measured. By
-Jensen's inequality E[L^(1/phi)] <= 1 wherever E[L] <= 1, so it makes the promise only more careful.
+Jensen's inequality E[L^(1/phi)] <= 1 wherever E[L] <= 1, so it makes the promise only more careful. Where the rows of
+the hour so far are known, `hour_effect.py` takes the place of phi.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from tracejudge.alerts.hour_effect import CLIP, HourSoFar, factors_within
+
 ODDS: Final = (1.25, 1.5, 1.9, 2.5, 3.6, 6.0, 12.0)
 """Multipliers of the odds of failure, one component each: from a drop hardly worth a ticket to a breakdown."""
 
 PRIOR: Final = (0.16, 0.18, 0.18, 0.16, 0.14, 0.10, 0.08)
 """Weights of the components; they sum to 1. Not delicate: other priors cost a few per cent of delay."""
-
-CLIP: Final = 0.98
-"""Of the bet that would make a factor zero: one surprising row must not erase all evidence."""
 
 
 def hypothetical_rates(boundary: float) -> tuple[float, ...]:
@@ -40,12 +40,13 @@ def mean_drops(boundaries: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Bets:
-    """Of one row. `prior` is 0 for components that are not armed. Raises ValueError for a boundary that cannot be
-    missed."""
+    """Of one row. `prior` is 0 for components that are not armed; `spread` is the variance among hours in units of that
+    of a verdict. Raises ValueError for a boundary that cannot be missed."""
 
     boundary: float
     prior: tuple[float, ...] = PRIOR
     phi: float = 1.0
+    spread: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0.0 < self.boundary < 1.0:
@@ -62,8 +63,20 @@ class Bets:
     def _unit(self) -> tuple[float, ...]:
         return tuple(drop / ((1.0 - self.boundary) * self.boundary) for drop in self.drops)
 
-    def factors(self, *, passed: bool, weight: float = 1.0, deff: float = 1.0) -> tuple[float, ...]:
-        """L_j of a verdict, for every component."""
+    def factors(
+        self, *, passed: bool, weight: float = 1.0, deff: float = 1.0, hour: HourSoFar | None = None
+    ) -> tuple[float, ...]:
+        """L_j of a verdict, for every component; `hour` is what is known of the hour it belongs to."""
+        if hour is not None and self.spread:
+            return factors_within(
+                hour,
+                boundary=self.boundary,
+                drops=self.drops,
+                spread=self.spread,
+                passed=passed,
+                weight=weight,
+                deff=deff,
+            )
         miss = self.boundary - (1.0 if passed else 0.0)
         cap = CLIP / (1.0 - self.boundary)
         whole = tuple(1.0 + min(unit / deff * weight, cap) * miss for unit in self._unit)

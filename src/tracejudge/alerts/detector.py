@@ -17,12 +17,13 @@ Sources: Shiryaev-Roberts mixtures (Pollak; Tartakovsky, Polunchenko); E-detecto
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from tracejudge.alerts.bets import ODDS, PRIOR, Bets
+from tracejudge.alerts.hour_effect import HourSoFar
 from tracejudge.alerts.sums import Place, Sums
 
 _CEILING: Final = 1e12  # hours; a series that may not fire yet piles up evidence, and infinity is no JSON
@@ -51,19 +52,34 @@ class DropDetector:
             self.hours = [min(r + hours, _CEILING) for r in self.hours]
 
     def observe(
-        self, *, passed: bool, weight: float, deff: float, hours: float, place: Place, bets: Bets | None = None
+        self,
+        *,
+        passed: bool,
+        weight: float,
+        deff: float,
+        hours: float,
+        place: Place,
+        bets: Bets | None = None,
+        hour: HourSoFar | None = None,
     ) -> None:
         """Folds one verdict: scaled weight, design effect, advance of the watermark and bets as they were before it.
 
-        `place` is the place just before this row. Without `bets` those of the last row stand.
+        `place` is the place just before this row. Without `bets` those of the last row stand. `hour` is what the hour's
+        rows before this one told, where it is known.
         """
         if bets is not None:
             self.bets = bets
+        if hour is not None and self.bets.spread:
+            factors = self.bets.factors(passed=passed, weight=weight, deff=deff, hour=hour)
+            self._multiply(factors, tuple(map(math.log, factors)), hours=hours, place=place)
+            return
         cache = self._cache
         if cache is None or cache.bets is not self.bets or cache.weight != weight or cache.deff != deff:
             # Unweighted streams, and those of one sampling rate, come here once an hour at most.
             cache = self._cache = _Factors.of(self.bets, weight=weight, deff=deff)
-        factors, logs = cache.factors[passed], cache.logs[passed]
+        self._multiply(cache.factors[passed], cache.logs[passed], hours=hours, place=place)
+
+    def _multiply(self, factors: Sequence[float], logs: Sequence[float], *, hours: float, place: Place) -> None:
         self.hours = [min((r + hours) * factor, _CEILING) for r, factor in zip(self.hours, factors, strict=True)]
         cusum, starts = self.cusum, self.starts
         for j, log in enumerate(logs):
@@ -111,6 +127,7 @@ class DropDetector:
             "boundary": self.bets.boundary,
             "prior": list(self.bets.prior),
             "phi": self.bets.phi,
+            "spread": self.bets.spread,
             "hours": list(self.hours),
             "cusum": list(self.cusum),
             "starts": starts,
@@ -119,7 +136,8 @@ class DropDetector:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> DropDetector:
         prior = tuple(state.get("prior", PRIOR))  # older snapshots know fixed boundaries only
-        detector = cls(Bets(state["boundary"], prior=prior, phi=state.get("phi", 1.0)))
+        bets = Bets(state["boundary"], prior=prior, phi=state.get("phi", 1.0), spread=state.get("spread", 0.0))
+        detector = cls(bets)
         detector.hours = [float(r) for r in state["hours"]]
         detector.cusum = [float(c) for c in state["cusum"]]
         detector.starts = [place_from_state(place) if place is not None else None for place in state["starts"]]

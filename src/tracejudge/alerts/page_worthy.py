@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from tracejudge.alerts.bets import Bets
 from tracejudge.alerts.detector import DropDetector
+from tracejudge.alerts.hour_effect import HourSoFar
 from tracejudge.alerts.rule import DriftRule, MaxDropRule, Rule
 from tracejudge.alerts.sums import Place
 
@@ -46,14 +47,26 @@ class PageEvidence:
         if self.detector is not None:
             self.detector.pass_time(hours)
 
-    def observe(self, bets: Bets, *, passed: bool, weight: float, deff: float, hours: float, place: Place) -> None:
+    def observe(
+        self,
+        bets: Bets,
+        *,
+        passed: bool,
+        weight: float,
+        deff: float,
+        hours: float,
+        place: Place,
+        hour: HourSoFar | None = None,
+    ) -> None:
         """Folds one verdict; `bets` are those of the first detector for this row, the rest as of it."""
         if self._bets is None or self._of is not bets:
             boundary = max(bets.boundary - self.extra, _LOWEST_SHARE * bets.boundary)
-            self._of, self._bets = bets, Bets(boundary, prior=bets.prior, phi=bets.phi)
+            self._of, self._bets = bets, Bets(boundary, prior=bets.prior, phi=bets.phi, spread=bets.spread)
         if self.detector is None:
             self.detector = DropDetector(self._bets)
-        self.detector.observe(passed=passed, weight=weight, deff=deff, hours=hours, place=place, bets=self._bets)
+        self.detector.observe(
+            passed=passed, weight=weight, deff=deff, hours=hours, place=place, bets=self._bets, hour=hour
+        )
 
     def scale(self, factor: float) -> None:
         """Takes the evidence times a factor of at most 1."""

@@ -118,18 +118,23 @@ class Series:
         place = Place(at, self.sums)
         mind = self.alert.recovery if self.alert is not None else self.detector
         bets = self._learn_until(self.watermark.at or at, at=at)
+        learning = self.alert.aside if self.alert is not None else self.baseline
+        # Asked for only where it is used: most series have no hours that differ.
+        differ = self.baseline is not None and self.baseline.spread > 0.0
+        hour = learning.hour_so_far(at) if learning is not None and differ else None
         if isinstance(mind, RecoveryDetector):
             mind.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place)
         elif self.baseline is None or bets is not None:
             # Before a baseline is known there is no bet, and no time to bet in.
-            mind.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place, bets=bets)
+            mind.observe(
+                passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place, bets=bets, hour=hour
+            )
         if self.page is not None:
             wanted = self._page_bets(at)
             if wanted is not None:
                 self.page.observe(
-                    wanted, passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place
+                    wanted, passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place, hour=hour
                 )
-        learning = self.alert.aside if self.alert is not None else self.baseline
         if learning is not None:
             learning.see(passed=passed, weight=weight, at=at)
         self.sums = self.sums.plus(passed=passed, weight=weight, trimmed=scaled.trimmed)
