@@ -25,7 +25,7 @@ from tests.bench.alerts_detector import (
 from tracejudge.alerts import DriftRule
 from tracejudge.alerts.baseline import Baseline
 from tracejudge.alerts.bets import ODDS
-from tracejudge.alerts.hour_effect import CLIP, LOWEST
+from tracejudge.alerts.hour_effect import CLIP, LOWEST, smallest_told
 from tracejudge.alerts.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
 from tracejudge.alerts.weights import TRIM
 from tracejudge.scores import Outcome
@@ -107,16 +107,20 @@ class Learned:
             if known:
                 place = np.searchsorted(met, day[begin:end]) if len(met) > 1 else np.zeros(1, dtype=np.int64)
                 b = np.array([one.boundary for one in known])[place]
-                units = [[d / (one.boundary * (1.0 - one.boundary)) for d in one.drops] for one in known]
-                unit = np.array(units)[place].T
+                drops = np.array([one.drops for one in known])[place].T
+                scale = scaled[begin:end, 0] / scaled[begin:end, 1]
+                whole = 1.0 + np.minimum(drops / (b * (1.0 - b)) * scale, CLIP / (1.0 - b)) * (b - x[begin:end])
+                if known[0].phi > 1.0:
+                    whole **= 1.0 / known[0].phi
                 if known[0].spread:
                     before = _hour_so_far(passed, weight, at_s) if before is None else before
                     share, rate = _of_the_hour(before[:, begin:end], known[0].spread)
                     here = np.minimum(b, np.maximum(LOWEST, b + share * (rate - b)))
-                    unit = unit * (b * (1.0 - b)) * (1.0 - 0.5 * share) / (here * (1.0 - here))
-                    b = here
-                bet = np.minimum(unit * (scaled[begin:end, 0] / scaled[begin:end, 1]), CLIP / (1.0 - b))
-                factors[:, begin:end] = 1.0 + bet * (b - x[begin:end])
+                    unit = drops * (1.0 - 0.5 * share) / (here * (1.0 - here))
+                    within = 1.0 + np.minimum(unit * scale, CLIP / (1.0 - here)) * (here - x[begin:end])
+                    least = np.array([smallest_told(one.boundary, one.spread) for one in known])[place]
+                    whole = np.where(drops >= least, within, whole)
+                factors[:, begin:end] = whole
                 prior = np.array(known[0].prior)
                 for first in range(begin, end, size):
                     last = min(first + size, end)

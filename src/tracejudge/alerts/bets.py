@@ -6,17 +6,18 @@
 
 Bets are fixed before the row is seen. phi >= 1 is the overdispersion of hourly counts: 1 where none was measured. By
 Jensen's inequality E[L^(1/phi)] <= 1 wherever E[L] <= 1, so it makes the promise only more careful. Where the rows of
-the hour so far are known, `hour_effect.py` takes the place of phi.
+the hour so far are known, `hour_effect.py` takes the place of phi for large drops.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from tracejudge.alerts.hour_effect import CLIP, HourSoFar, factors_within
+from tracejudge.alerts.hour_effect import CLIP, HourSoFar, factors_within, smallest_told
 
 ODDS: Final = (1.25, 1.5, 1.9, 2.5, 3.6, 6.0, 12.0)
 """Multipliers of the odds of failure, one component each: from a drop hardly worth a ticket to a breakdown."""
@@ -67,16 +68,28 @@ class Bets:
         self, *, passed: bool, weight: float = 1.0, deff: float = 1.0, hour: HourSoFar | None = None
     ) -> tuple[float, ...]:
         """L_j of a verdict, for every component; `hour` is what is known of the hour it belongs to."""
-        if hour is not None and self.spread:
-            return factors_within(
-                hour,
-                boundary=self.boundary,
-                drops=self.drops,
-                spread=self.spread,
-                passed=passed,
-                weight=weight,
-                deff=deff,
-            )
+        tempered = self._tempered(passed=passed, weight=weight, deff=deff)
+        if hour is None or self.drops[-1] < self._told_from:
+            return tempered
+        within = factors_within(
+            hour,
+            boundary=self.boundary,
+            drops=self.drops,
+            spread=self.spread,
+            passed=passed,
+            weight=weight,
+            deff=deff,
+        )
+        return tuple(
+            by_hour if drop >= self._told_from else by_phi
+            for drop, by_hour, by_phi in zip(self.drops, within, tempered, strict=True)
+        )
+
+    @cached_property
+    def _told_from(self) -> float:
+        return smallest_told(self.boundary, self.spread) if self.spread else math.inf
+
+    def _tempered(self, *, passed: bool, weight: float, deff: float) -> tuple[float, ...]:
         miss = self.boundary - (1.0 if passed else 0.0)
         cap = CLIP / (1.0 - self.boundary)
         whole = tuple(1.0 + min(unit / deff * weight, cap) * miss for unit in self._unit)

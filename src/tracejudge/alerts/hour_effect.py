@@ -13,16 +13,24 @@ is bad in all of its rows. Half of K, because a fall begins in the middle of an 
 the same from every row, and is slower. Neither b' nor d_j' knows the row it is used for and b' is never above b, so
 while the rate is at least b the promise is the same theorem as without this.
 
+Only components that look for a drop of APART standard deviations of the hours or more are bet on so. A smaller fall
+cannot be told from a bad hour within the hour; many hours together tell it, and there phi is the quicker one: b' stays
+on the safe side in every bad hour, and learns nothing from the good ones.
+
 Source: the best linear predictor of a random effect (Robinson, "That BLUP is a good thing"), used as a bet.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 CLIP: Final = 0.98
 """Of the bet that would make a factor zero: one surprising row must not erase all evidence."""
+
+APART: Final = 3.5
+"""Standard deviations among hours from which on a drop is told by its hour."""
 
 LOWEST: Final = 0.02
 """The boundary is lowered no further: an hour in which all fails is no chance."""
@@ -34,6 +42,11 @@ class HourSoFar(NamedTuple):
     w: float = 0.0
     wx: float = 0.0
     w2: float = 0.0
+
+
+def smallest_told(boundary: float, spread: float) -> float:
+    """The smallest drop, as a share, that is bet on by what its hour told."""
+    return APART * math.sqrt(spread * boundary * (1.0 - boundary))
 
 
 def known_share(hour: HourSoFar, spread: float) -> float:
