@@ -101,7 +101,7 @@ def throughput(run: Run) -> Iterator[Figure]:
     share = traces // rounds
     with stored(traces) as store, JudgeProcess("--content", '{"unsupported": [], "verdict": "YES"}') as judge:
         spec = llm_spec(base_url=judge.base_url, concurrency=WORKERS, max_calls_per_h=10**9)
-        ratios, rates, watch = [], [], Watch(traces - share)
+        ratios, rates, cpu, watch = [], [], [], Watch(traces - share)
 
         async def alone(first: int) -> float:
             panel = Panel([spec], clock=SystemClock(), spend=store.calls, environ={}, cache=VerdictCache())
@@ -127,11 +127,17 @@ def throughput(run: Run) -> Iterator[Figure]:
         for number in range(rounds):
             first = number * share
             with settled_heap():
+                before = time.process_time()
                 engine = asyncio.run(alone(first))
+                engine_cpu = time.process_time() - before
             with settled_heap():  # as the command runs it
+                before = time.process_time()
                 ours = asyncio.run(whole(first, number))
+                ours_cpu = time.process_time() - before
             ratios.append(ours / engine)
             rates.append(ours)
+            # Making the tasks counts for the panel alone, as reading them does for the replay.
+            cpu.append(engine_cpu / ours_cpu)
     yield at_least(
         f"1 {traces} stored traces, instant HTTP judge, x the panel alone",
         ratios,
@@ -139,6 +145,7 @@ def throughput(run: Run) -> Iterator[Figure]:
         note="the panel alone neither reads a trace nor stores a verdict; both are work of the same interpreter",
     )
     yield shown("  traces replayed", rates, unit="/s")
+    yield shown("  CPU of this process, panel alone (tasks made in it) over replay", cpu)
 
 
 async def _feed(panel: Panel, tasks: Sequence[JudgeTask]) -> None:

@@ -109,12 +109,11 @@ def check(
         window = {"start": since, "end": end}
         click.echo(to_json({"new": new, "old": old, "max_drop": points / 100, "window": window, "check": result}))
     else:
-        _show(new, old, points, confidence, result)
-        click.echo(f"looked at {instant(since)} to {instant(end)} (UTC)")
+        _show(new, old, points, confidence, result, asked=f"{instant(since)} to {instant(end)}")
     return _STATUS[result.verdict]
 
 
-def _show(new: str, old: str, points: float, confidence: float, result: ReleaseCheck) -> None:
+def _show(new: str, old: str, points: float, confidence: float, result: ReleaseCheck, *, asked: str) -> None:
     rows = [
         [
             ident(line.judge_name) + (" (heuristic)" if line.heuristic else ""),
@@ -130,8 +129,9 @@ def _show(new: str, old: str, points: float, confidence: float, result: ReleaseC
     out = console()
     out.print(table(f"{ident(new)} against {ident(old)}, at most {points:g} points worse", columns, rows))
     out.print()
+    out.print(f"looked at {asked} (UTC)")
     for window in (result.new, result.old):
-        out.print(_span(window))
+        out.print(f"  {_span(window)}")
     out.print(f"{_WORDS[result.verdict]}")
 
 

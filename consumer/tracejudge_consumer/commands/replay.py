@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable
 from datetime import datetime
 
@@ -18,7 +19,7 @@ from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option
 from tracejudge_consumer.rendering import about, console, harmless, ident, money, progress_bar, to_json
 from tracejudge_consumer.replay_choice import check_pairs, choose, drawn, plans, source_of, with_fields
 from tracejudge_consumer.settings import Settings, load_settings
@@ -125,7 +126,7 @@ def command(
         with _Bar(count * len(specs), hidden=as_json) as progress, settled_heap():
             report = asyncio.run(_run(settings, store, specs, source, run, _left(caps, store, run_id), progress))
             live = frozenset(store.scores.judge_names(LIVE_RUN))
-    return _tell(report, specs, run, live, as_json=as_json)
+    return _tell(report, specs, run, live, config=config, as_json=as_json)
 
 
 async def _run(
@@ -197,7 +198,13 @@ def _time(seconds: float) -> str:
 
 
 def _tell(
-    report: ReplayReport, specs: tuple[JudgeSpec, ...], run: OpenRun, live: frozenset[str], *, as_json: bool
+    report: ReplayReport,
+    specs: tuple[JudgeSpec, ...],
+    run: OpenRun,
+    live: frozenset[str],
+    *,
+    config: str,
+    as_json: bool,
 ) -> int:
     run_id = run.run_id
     # What a cap cut off is missing: nobody should go on to compare half a run and call it the whole.
@@ -211,7 +218,8 @@ def _tell(
     out = console()
     out.print(f"run {run_id} by {', '.join(map(judge_label, specs))}: {report.traces} traces")
     out.print(f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid")
-    out.print(f"  {report.already_settled} already settled")
+    if report.already_settled:
+        out.print(f"  {report.already_settled} already settled")
     if report.already_decided:
         out.print(f"  {report.already_decided} were invalid or not applicable before")
     if report.texts_expired:
@@ -226,12 +234,14 @@ def _tell(
         out.print("  the rest is undecided; start the same command again when the judge is back")
     if Decision.OVER_BUDGET in report.decisions:
         out.print("  stopped at its cap; the same command with a higher one goes on where this ended")
+    # With the settings that this was typed with: without them the next command would look elsewhere.
+    typed = "" if config == DEFAULT_CONFIG else f" -c {ident(shlex.quote(config))}"
     if run.selection.against is not None:
         versions = f"{ident(run.selection.against)} {ident(run.selection.where.version or '')}"
-        out.print(f"next: tracejudge compare {versions} --cases --judge {specs[0].name} --run {run_id}")
+        out.print(f"next: tracejudge compare {versions} --cases --judge {specs[0].name} --run {run_id}{typed}")
     elif not report.gone and live:
         other = specs[0].name if specs[0].name in live else min(live)
-        out.print(f"next: tracejudge compare {ident(f'live:{other}')} {run_id}:{specs[0].name}")
+        out.print(f"next: tracejudge compare {ident(f'live:{other}')} {run_id}:{specs[0].name}{typed}")
     return status
 
 
