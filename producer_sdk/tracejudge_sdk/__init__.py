@@ -8,6 +8,7 @@ Importing it loads no client library; those come with the first trace that is se
 """
 
 from tracejudge_sdk._version import __version__
+from tracejudge_sdk.account import ClientStats
 from tracejudge_sdk.client import TraceClient
 from tracejudge_sdk.config import ClientSettings
 from tracejudge_sdk.default_client import default_client, set_default_client
@@ -24,7 +25,6 @@ from tracejudge_sdk.errors import (
 )
 from tracejudge_sdk.ids import new_trace_id
 from tracejudge_sdk.observe import observe
-from tracejudge_sdk.outbox import ClientStats
 from tracejudge_sdk.recording import TraceRecording, current_trace
 from tracejudge_sdk.sampling import keep
 from tracejudge_sdk.trace import Feedback, Record, SourceNode, Trace, TracePart, Turn

@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 from tracejudge_sdk import codec, endings, forks
+from tracejudge_sdk.account import ClientStats
 from tracejudge_sdk.building import to_feedback, to_trace
 from tracejudge_sdk.capture import Snapshot, capture
 from tracejudge_sdk.config import (
@@ -30,7 +31,7 @@ from tracejudge_sdk.fields import wire_id
 from tracejudge_sdk.head import HeadSampling, TagRules
 from tracejudge_sdk.ids import new_trace_id
 from tracejudge_sdk.observe import Function, observe
-from tracejudge_sdk.outbox import ClientStats, Pending
+from tracejudge_sdk.outbox import Pending
 from tracejudge_sdk.pipeline import Pipeline
 from tracejudge_sdk.plain import plain_encoder
 from tracejudge_sdk.recording import TraceRecording

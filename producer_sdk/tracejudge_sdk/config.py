@@ -20,7 +20,7 @@ from tracejudge_sdk.trace import DEFAULT_ENVIRONMENT, MAX_NAME_CHARS, MIN_PROBAB
 from tracejudge_sdk.transports import parse_queue_url
 
 if TYPE_CHECKING:
-    from tracejudge_sdk.outbox import ClientStats
+    from tracejudge_sdk.account import ClientStats
 
 PREFIX: Final = "TRACEJUDGE_"
 DEFAULT_QUEUE_RECORDS: Final = 10_000

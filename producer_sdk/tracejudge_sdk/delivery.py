@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
+from tracejudge_sdk.account import DropReason
 from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
 from tracejudge_sdk.errors import TraceJudgeSdkError, TransportError, TransportRejected
-from tracejudge_sdk.outbox import DropReason
 from tracejudge_sdk.transports import Transport
 
 logger = logging.getLogger("tracejudge_sdk")

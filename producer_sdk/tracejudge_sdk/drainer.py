@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from tracejudge_sdk.account import DropReason
 from tracejudge_sdk.delivery import Delivery, Ready, SendPolicy
-from tracejudge_sdk.outbox import DropReason, Outbox
+from tracejudge_sdk.outbox import Outbox
 from tracejudge_sdk.spool import Spool, SpoolBatch
 
 logger = logging.getLogger("tracejudge_sdk")

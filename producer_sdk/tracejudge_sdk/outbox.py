@@ -14,25 +14,12 @@ import queue
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from tracejudge_sdk.account import ClientStats, DropReason
 from tracejudge_sdk.trace import Record
-
-DropReason = Literal[
-    "queue_full",  # the outbox was at its limit: the newest is dropped, what waits already is nearer to being sent
-    "too_large",  # it does not fit the record limit even with every text cut away, or the whole outbox
-    "invalid",  # it breaks the wire contract in a way that could not be mended
-    "closed",  # logged after close()
-    "disabled",  # logged while the client is switched off
-    "transport_rejected",  # the queue will never take it
-    "unsent_at_close",  # close() came to its limit; some of these may have arrived without a confirmation
-    "spool_lost",  # somebody deleted the spool's file while traces waited in it
-    "hook_failed",  # a step over the records broke (redaction): nothing of the trace leaves the process
-    "internal_error",  # our own fault
-]
 
 _SETTLE_POLL_S: Final = 0.05
 
@@ -49,33 +36,6 @@ class Pending(NamedTuple):
 
     record: Record
     size_bytes: int
-
-
-@dataclass(frozen=True)
-class ClientStats:
-    """What became of everything logged since the process began or was forked. `queued` includes what is on its way."""
-
-    logged: int
-    sampled_out: int
-    sent: int
-    queued: int
-    """In memory."""
-    queued_bytes: int
-    spooled: int
-    """On disk, to be sent by this process, or by the next one when this one ends."""
-    recovered: int
-    """Sent for processes that had ended; these are not among `logged`."""
-    dropped: Mapping[str, int]
-    truncated: int
-    lossy: int
-    notes: Mapping[str, int]
-    """What the steps over the records counted, by name (texts that a failing redaction hook masked, say)."""
-    last_error: str | None
-
-    @property
-    def dropped_total(self) -> int:
-        """Dropped for any reason."""
-        return sum(self.dropped.values())
 
 
 class Outbox:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tracejudge_sdk import forks
+from tracejudge_sdk.account import ClientStats
 from tracejudge_sdk.delivery import Delivery, SendPolicy
-from tracejudge_sdk.outbox import ClientStats, Outbox
+from tracejudge_sdk.outbox import Outbox
 from tracejudge_sdk.sender import Encoded, Sender
 from tracejudge_sdk.stats_hook import StatsHook
 from tracejudge_sdk.transports import Transport, transport_for

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tracejudge_sdk.account import DropReason
 from tracejudge_sdk.delivery import Delivery, Ready, SendPolicy
 from tracejudge_sdk.errors import RecordError, RecordTooLarge, SpoolFull
 from tracejudge_sdk.ids import stock_up
-from tracejudge_sdk.outbox import DropReason, Outbox, Waiting
+from tracejudge_sdk.outbox import Outbox, Waiting
 from tracejudge_sdk.steps import HookFailed
 
 if TYPE_CHECKING:

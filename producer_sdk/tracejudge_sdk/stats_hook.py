@@ -9,7 +9,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from tracejudge_sdk.outbox import ClientStats, Outbox
+from tracejudge_sdk.account import ClientStats
+from tracejudge_sdk.outbox import Outbox
 
 logger = logging.getLogger("tracejudge_sdk")
 

@@ -19,6 +19,7 @@ from tracejudge.store import (
     StoredTrace,
     TraceFilter,
 )
+from tracejudge.store.mutations import Mutations
 from tracejudge.testing import make_score, make_trace
 from tracejudge_sdk.trace import Feedback, TracePart
 
@@ -165,7 +166,7 @@ def test_a_deletion_that_was_cut_short_is_finished_by_the_next(
     fill(contract_store)
     value = PERSON if kind == "user" else "t-000003"
     forgetting = contract_store.forgetting
-    real = forgetting._mutate
+    real = Mutations._mutate
     for stop_after in (1, 4, 8):
         calls = iter(range(stop_after))
 
@@ -174,10 +175,10 @@ def test_a_deletion_that_was_cut_short_is_finished_by_the_next(
                 raise KeyboardInterrupt
             return real(*args)
 
-        monkeypatch.setattr(forgetting, "_mutate", some)
+        monkeypatch.setattr(Mutations, "_mutate", some)
         with pytest.raises(KeyboardInterrupt):
             forgetting.forget(kind, value, at=AT)
-    monkeypatch.setattr(forgetting, "_mutate", real)
+    monkeypatch.setattr(Mutations, "_mutate", real)
     forgetting.forget(kind, value, at=AT)
     assert everywhere(contract_store, "t-000003") == everywhere(contract_store, "plan 3") == []
     lines = {line.judge_name: line for line in contract_store.ledger.equation(DAY.start, DAY.end)}

@@ -457,6 +457,36 @@ def test_a_request_under_way_is_answered_when_the_gateway_stops(start: Start, qu
         gateway.request("GET", "/live")
 
 
+def test_a_body_that_is_on_its_way_when_the_gateway_stops_is_taken(start: Start, queue: ScriptedTransport) -> None:
+    gateway = start(limits={"drain_timeout_s": 30.0})
+    body = record(1)
+    head = (
+        f"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    )
+    with (
+        ThreadPoolExecutor(1) as pool,
+        socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as client,
+    ):
+        client.sendall(f"{head}\r\n\r\n".encode() + body[:9])
+        assert gateway.request("GET", "/live").status == 200  # the first half is there
+        stopped = pool.submit(gateway.stop)
+        while nobody_is_refused(gateway.port):
+            pass
+        client.sendall(body[9:])
+        assert client.recv(12) == b"HTTP/1.1 200"
+        stopped.result(60)
+    assert ids(queue) == ["t-000001"]
+
+
+def nobody_is_refused(port: int) -> bool:
+    """Whether somebody still listens."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=30).close()
+    except OSError:
+        return False
+    return True
+
+
 def test_settings_that_cannot_work_end_it_loudly() -> None:
     class Broken(ScriptedTransport):
         def send(self, records: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracejudge.store import words_of
-from tracejudge.store.forgetting import _json_forms
+from tracejudge.store.mentions import json_forms
 from tracejudge.store.tombstones import hashed
 
 
@@ -31,7 +31,7 @@ def test_words_are_cut_as_the_index_cuts_them(text: str, words: tuple[str, ...])
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20))
 def test_an_id_is_found_in_either_spelling_of_its_json(text: str) -> None:
-    pattern = "|".join(_json_forms(text))
+    pattern = "|".join(json_forms(text))
     for ascii_only in (False, True):
         assert re.fullmatch(pattern, json.dumps(text, ensure_ascii=ascii_only))
     assert not re.fullmatch(pattern, json.dumps(text + "x"))

@@ -88,6 +88,7 @@ class Gateway:
         self._failure: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runner: web.ServerRunner | None = None
+        self._reading: set[asyncio.Task[bytes]] = set()
 
     async def start(self) -> int:
         """Listens, and gives the port. Raises SettingsError for an address that cannot be bound, ConfigError."""
@@ -123,6 +124,13 @@ class Gateway:
         """Takes nothing new on, lets requests under way end within `drain_timeout_s`, closes the queue."""
         self._stopping = True
         if self._runner is not None:
+            for site in list(self._runner.sites):
+                await site.stop()
+            # Before the cleanup, from which on nothing that arrives is read any more.
+            if self._reading:
+                await asyncio.wait(set(self._reading), timeout=self._limits.drain_timeout_s)
+            for late in self._reading:
+                late.cancel()
             await self._runner.cleanup()
         await asyncio.get_running_loop().run_in_executor(None, self._writer.close, self._limits.drain_timeout_s)
         self._readers.shutdown(wait=False, cancel_futures=True)
@@ -227,8 +235,11 @@ class Gateway:
             max_unpacked_bytes=self._limits.max_unpacked_bytes,
             take=take,
         )
+        task = asyncio.ensure_future(reading)
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
         try:
-            return await asyncio.wait_for(reading, self._limits.read_timeout_s)
+            return await asyncio.wait_for(task, self._limits.read_timeout_s)
         except asyncio.TimeoutError:
             raise Refusal(
                 408,

@@ -7,10 +7,8 @@ the keys are found by goes last, so that a deletion that was killed is finished 
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -18,7 +16,9 @@ from typing import Any, Final
 from tracejudge.scores import LIVE_RUN, Decision, JudgeId, LedgerRow, TraceKey
 from tracejudge.store.connection import Connection
 from tracejudge.store.ledger import Ledger
+from tracejudge.store.mentions import Mentions
 from tracejudge.store.minutes import Minutes
+from tracejudge.store.mutations import Mutations
 from tracejudge.store.places import Place, at_places, chunks, scope_of
 from tracejudge.store.progress import Progress
 from tracejudge.store.table import Where
@@ -27,10 +27,7 @@ from tracejudge.store.values import bound_instant, from_milliseconds
 
 _BY_TIME: Final = ("scores", "scores_by_judged", "ledger")  # found through their event time
 _BY_ID: Final = ("labels", "feedback", "parts", "anchors")
-_TEXTS: Final = (("alert_events", "evidence"), ("alert_snapshots", "state"), ("runs", "manifest"))
 _SWEPT: Final = ("traces", "trace_index", "scores", "ledger", "parts", "labels", "feedback")
-_SYNC: Final = "SETTINGS mutations_sync = 2"
-_REPLACEMENT: Final = "forgotten"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +51,8 @@ class Forgetting:
         self._tombstones = tombstones
         self._ledger = ledger
         self._minutes = minutes
+        self._mutations = Mutations(connection)
+        self._mentions = Mentions(connection, self._mutations)
         self._progress = Progress(connection, "swept")
 
     def forget(
@@ -89,10 +88,10 @@ class Forgetting:
         rows = self._delete(places, at)
         if kind == "trace":
             rows += self._loose(scope_of(environment, app).equal("trace_id", value))
-        rows += self._dead_letters(kind, [value])
+        rows += self._mentions.dead_letters(kind, [value])
         if kind == "user":
-            rows += self._dead_letters("trace", sorted({place.key.trace_id for place in places}))
-        rows += self._texts([value])
+            rows += self._mentions.dead_letters("trace", sorted({place.key.trace_id for place in places}))
+        rows += self._mentions.texts([value])
         return Forgotten(traces=len({place.key for place in places}), rows=_seen(rows))
 
     def sweep(self, *, at: datetime) -> Forgotten:
@@ -168,14 +167,14 @@ class Forgetting:
             )
             if hashes:
                 cached = Where().add("content_hash IN {hashes:Array(String)}", hashes=[row[0] for row in hashes])
-                rows["verdict_cache"] += self._remove("verdict_cache", cached)
+                rows["verdict_cache"] += self._mutations.remove("verdict_cache", cached)
             for table in _BY_TIME:
-                rows[table] += self._remove(table, by_time)
+                rows[table] += self._mutations.remove(table, by_time)
             rows += self._loose(by_id)
             self._minutes.recompute(sorted({place.event_time for place in chunk}))
-            rows += self._texts(sorted({place.key.trace_id for place in chunk}))
-            rows["traces"] += self._remove("traces", by_time)
-            rows["trace_index"] += self._remove("trace_index", by_id)
+            rows += self._mentions.texts(sorted({place.key.trace_id for place in chunk}))
+            rows["traces"] += self._mutations.remove("traces", by_time)
+            rows["trace_index"] += self._mutations.remove("trace_index", by_id)
         return rows
 
     def _with_other_times(self, chunk: list[Place]) -> list[Place]:
@@ -194,8 +193,8 @@ class Forgetting:
 
     def _loose(self, chosen: Where) -> Counter[str]:
         """What may have come without its trace. Money that was spent stays spent; whose answer it was for goes."""
-        rows = Counter({table: self._remove(table, chosen) for table in _BY_ID})
-        rows["calls"] = self._change("calls", "trace_id = ''", chosen)
+        rows = Counter({table: self._mutations.remove(table, chosen) for table in _BY_ID})
+        rows["calls"] = self._mutations.change("calls", "trace_id = ''", chosen)
         return rows
 
     def _remember(self, chosen: Where, at: datetime) -> None:
@@ -223,53 +222,6 @@ class Forgetting:
                 for row in found
             ]
         )
-
-    def _remove(self, table: str, chosen: Where) -> int:
-        return self._mutate(table, "DELETE", chosen)
-
-    def _change(self, table: str, assignment: str, chosen: Where) -> int:
-        return self._mutate(table, f"UPDATE {assignment}", chosen)
-
-    def _mutate(self, table: str, what: str, chosen: Where) -> int:
-        """Rows that a mutation concerned; where there are none, no part is looked at a second time."""
-        count = int(self._connection.query(f"SELECT count() FROM {table} {chosen}", chosen.parameters)[0][0])
-        if count:
-            self._connection.command(f"ALTER TABLE {table} {what} {chosen} {_SYNC}", chosen.parameters)
-        return count
-
-    def _dead_letters(self, kind: Kind, values: Sequence[str]) -> Counter[str]:
-        """Letters whose bytes name the id in its own field, whether or not they are JSON to the end."""
-        rows: Counter[str] = Counter()
-        for first in range(0, len(values), 50):
-            named = "|".join(sorted({form for value in values[first : first + 50] for form in _json_forms(value)}))
-            pattern = rf'"{kind}_id"\s*:\s*(?:{named})'
-            chosen = Where().add("match(value, {pattern:String})", pattern=pattern)
-            if kind == "trace":  # the key of a record is its trace's id
-                chosen = Where().add(
-                    "(match(value, {pattern:String}) OR ifNull(key, '') IN {keys:Array(String)})",
-                    pattern=pattern,
-                    keys=[value for value in values[first : first + 50] if value],
-                )
-            rows["dead_letters"] += self._remove("dead_letters", chosen)
-        return rows
-
-    def _texts(self, ids: Sequence[str]) -> Counter[str]:
-        """Replaces ids in what is kept as JSON: the evidence of alerts, snapshots, the manifests of runs."""
-        rows: Counter[str] = Counter()
-        for table, column in _TEXTS:
-            for first in range(0, len(ids), 100):
-                quoted = [json.dumps(one, ensure_ascii=False) for one in ids[first : first + 100]]
-                seen = self._connection.query(
-                    f"SELECT arrayFilter(q -> position({column}, q) > 0, {{quoted:Array(String)}}) AS q "
-                    f"FROM {table} WHERE notEmpty(q)",
-                    {"quoted": quoted},
-                )
-                for one in sorted({text for row in seen for text in row[0]}):
-                    chosen = Where().add(f"position({column}, {{quoted:String}}) > 0", quoted=one)
-                    rows[table] += self._change(
-                        table, f"{column} = replaceAll({column}, {{quoted:String}}, '\"{_REPLACEMENT}\"')", chosen
-                    )
-        return rows
 
 
 def forgotten_row(
@@ -318,13 +270,6 @@ def _buried(kind: Kind, column: str) -> str:
     """SQL that is true where a tombstone somewhere names the column's id."""
     hash_of = f"lower(hex(SHA256(concat('{PREFIX}:{kind}:', ifNull({column}, '')))))"
     return f"{hash_of} IN (SELECT value FROM tombstones WHERE kind = '{kind}')"
-
-
-def _json_forms(value: str) -> Iterator[str]:
-    """The regular expressions of a text's two usual spellings in JSON."""
-    for ascii_only in (False, True):
-        # RE2 takes a backslash before punctuation only, and the underscore is none.
-        yield re.sub(r"([!-/:-@\[-^`{-~])", r"\\\1", json.dumps(value, ensure_ascii=ascii_only))
 
 
 def _seen(rows: Mapping[str, Any]) -> dict[str, int]:
