@@ -17,7 +17,7 @@ from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, interval, money, percent, progress_bar, to_json
+from tracejudge_consumer.rendering import about, console, harmless, interval, money, percent, progress_bar, to_json
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import build_panel, connect_store
 from tracejudge_sdk.trace import Trace
@@ -150,7 +150,7 @@ def _rows(found: Noise, share: float) -> dict[str, int | None]:
 def _tell_before(
     spec: JudgeSpec, plan: Estimate, traces: list[Trace], *, repeats: int, difference: float, before: dict[str, Any]
 ) -> None:
-    cost = f"{plan.calls} calls, about {money(plan.usd)}" if spec.calls_model else "no model, no cost"
+    cost = f"{plan.calls} calls, {about(plan.usd)}" if spec.calls_model else "no model, no cost"
     click.echo(f"{judge_label(spec)}: {len(traces)} stored traces, {repeats} times each: {cost}", err=True)
     click.echo(
         f"{difference:g} points need {before['rows_unpaired']:,} rows a side where the questions differ (at a pass "
