@@ -6,12 +6,13 @@ import threading
 
 
 class InFlight:
-    """A count that two threads change; `wait_for_less` sleeps until some of it is gone."""
+    """A count that two threads change; `wait_for_less` sleeps until so much of it is gone."""
 
     def __init__(self) -> None:
         self._records = 0
         self._bytes = 0
         self._removed = 0
+        self._awaited = 0
         self._changed = threading.Condition()
 
     @property
@@ -37,13 +38,19 @@ class InFlight:
             self._records -= records
             self._bytes -= size_bytes
             self._removed += records
-            self._changed.notify_all()
+            if self._records < self._awaited:
+                self._changed.notify_all()
 
-    def wait_for_less(self, timeout_s: float) -> None:
-        """Returns when something was removed, at once when nothing is held, or after `timeout_s`."""
+    def wait_for_less(self, timeout_s: float, *, than: int | None = None) -> None:
+        """Returns when fewer records are held than `than` (by default: than now), or after `timeout_s`.
+
+        Not at each one that goes: whoever waits for room for many has nothing to do before.
+        """
         with self._changed:
-            if self._records:
+            self._awaited = self._records if than is None else than
+            if self._records >= self._awaited > 0:
                 self._changed.wait(timeout_s)
+            self._awaited = 0
 
     def wake(self) -> None:
         """Ends every wait now."""

@@ -207,7 +207,7 @@ class Pipeline:
             taking.submit(worker, processor)
             # Keeps the membership. Everything is paused; but what a partition assigned this moment gives is ours too.
             taking.hold(self._intake.poll(timeout_s=0.0, max_records=1))
-            taking.held.wait_for_less(_PAUSED_TURN_S)
+            taking.wait_for_room(_PAUSED_TURN_S)
             return
         timeout_s = limits.poll_s
         if taking.pending:

@@ -77,6 +77,13 @@ class Taking:
         room = self._limits.max_in_flight_records - self.held.records
         return room if room >= self._worth_it else 0
 
+    def wait_for_room(self, timeout_s: float) -> None:
+        """Returns when there is room, or after `timeout_s`; at the bound of bytes, when any record is finished."""
+        full = self.held.size_bytes >= self._limits.max_in_flight_bytes
+        self.held.wait_for_less(
+            timeout_s, than=None if full else self._limits.max_in_flight_records - self._worth_it + 1
+        )
+
     @property
     def due(self) -> bool:
         """The batch is full, or has waited long enough."""

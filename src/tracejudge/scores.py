@@ -12,6 +12,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, NamedTuple, NewType
 
+from tracejudge.quick import made_quickly
+
 JudgeId = NewType("JudgeId", str)
 """Name and hash of everything that could change a verdict, as `name@0123456789ab`."""
 
@@ -91,6 +93,7 @@ class Decision(str, Enum):
     UNDECIDED = "undecided"  # still to come: must reach zero
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """What judging cost: calls to a model, tokens, money (None where no price is known), time."""
@@ -102,6 +105,7 @@ class Usage:
     latency_ms: float = 0.0
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """One judge's verdict on one trace in one run."""
@@ -140,6 +144,7 @@ class Score:
         return 1.0 / self.inclusion_probability
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
     """Why one judge has no score for one trace in one run."""
@@ -160,6 +165,7 @@ class LedgerRow:
     decided_at: datetime
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCall:
     """One call to a judge's model, failed ones too: what `cost` adds up and what budgets count."""

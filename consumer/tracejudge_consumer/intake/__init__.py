@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from tracejudge.quick import made_quickly
+
 
 class PartitionKey(NamedTuple):
     """One ordered stream of records: offsets grow within it and mean nothing outside of it."""
@@ -19,6 +21,7 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRecord:
     """One record as the queue holds it, not yet read."""

@@ -30,10 +30,10 @@ class Forgotten:
     async def removed_from(self, read: ReadBatch, *, at: datetime) -> tuple[ReadBatch, tuple[IntakeRecord, ...]]:
         """The batch without them, and the traces that were taken out."""
         letters = [(letter, _of_letter(letter)) for letter, _ in read.dead]
-        asked = {_of_trace(record) for record in read.traces}
-        asked |= {Identity(_key(one), one.user_id) for one, _ in read.parts}
-        asked |= {Identity(_key(one)) for one, _ in read.feedback}
-        asked |= {one for _, found in letters for one in found}
+        asked = [_of_trace(record) for record in read.traces]  # a batch holds each trace once
+        asked += {Identity(_key(one), one.user_id) for one, _ in read.parts}
+        asked += {Identity(_key(one)) for one, _ in read.feedback}
+        asked += [one for _, found in letters for one in found]
         gone = await self._ask(asked, at=at)
         if not gone:
             return read, ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tracejudge.judging import JudgeTask
+from tracejudge.quick import made_quickly
 from tracejudge.sampling import EpochBook, SampledTrace, SamplingPolicy, sample
 from tracejudge.scores import LIVE_RUN, SHADOW_RUN, Decision, JudgeId, LedgerRow, TraceKey
 from tracejudge.signals import compute_signals
@@ -17,6 +18,7 @@ _NOBODY: frozenset[JudgeId] = frozenset()
 _NO_EPOCHS = EpochBook()
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class PlannedTask:
     """A trace to be judged, with the records it came from."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from tracejudge.quick import made_quickly
 from tracejudge.scores import DeadLetter, TraceKey
 from tracejudge_consumer.dead_letter import dead_letter
 from tracejudge_consumer.intake import RawRecord
@@ -16,6 +17,7 @@ from tracejudge_sdk.errors import RecordError
 from tracejudge_sdk.trace import Feedback, Record, Trace, TracePart
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class TakenRecord:
     """A record that was taken on, with the tracker that waits for it to be finished."""
@@ -32,6 +34,7 @@ class Place(NamedTuple):
     offset: int
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class IntakeRecord:
     """A trace with the records it stands for: when it is finished, all of these are. One of the store has none."""

@@ -21,6 +21,7 @@ from tracejudge.judging.cost import tokens_of
 from tracejudge.judging.failures import CallError, MalformedReply, retry_after_s, scrub
 from tracejudge.judging.loops import PerLoop
 from tracejudge.judging.spec import JudgeSpec
+from tracejudge.quick import made_quickly
 
 _MAX_REPLY_BYTES: Final = 4_000_000
 _FORM_REFUSED: Final = re.compile(r"response.?format|json_schema|structured.?output|guided", re.IGNORECASE)
@@ -34,6 +35,7 @@ class Message:
     content: str
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """What the judge's model replied. Token counts are the endpoint's, or estimates where it gives none."""

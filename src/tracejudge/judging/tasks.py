@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from tracejudge.errors import JudgeGone
+from tracejudge.quick import made_quickly
 from tracejudge.scores import JudgeCall, LedgerRow, Score, Spend
 from tracejudge_sdk.trace import Trace
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeTask:
     """One trace to be judged by the judges named, with how it came into the sample."""
@@ -25,6 +27,7 @@ class JudgeTask:
     event_time: datetime  # the stored one: it wins over the trace's own, so that keys stay stable
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelResult:
     """What became of a batch: every (task, judge) stands in exactly one of `scores` and `ledger`.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tracejudge.quick import made_quickly
 from tracejudge.sampling.epoch import Epoch
 from tracejudge.sampling.policy import Rule, SamplingPolicy, Stratum, concerns
 from tracejudge.signals import Signals
@@ -17,6 +18,7 @@ from tracejudge_sdk.sampling import TAIL_SALT, keep
 from tracejudge_sdk.trace import Trace
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDecision:
     """What was decided for one judge.
@@ -31,6 +33,7 @@ class SamplingDecision:
     rule: str
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledTrace:
     """A trace with its stratum ("" for the rest) and one decision per judge."""

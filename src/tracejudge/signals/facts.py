@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Final
 
+from tracejudge.quick import made_quickly
 from tracejudge.signals.language import guess_language
 from tracejudge.signals.overlap import lexical_overlap
 from tracejudge.signals.refusal import is_refusal
@@ -21,6 +22,7 @@ OVERLAP_RESPONSE_CHARS: Final = 4_000
 OVERLAP_CONTEXT_CHARS: Final = 16_000
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signals:
     """Facts of one trace. None and "" mean "nothing to say", never zero.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tracejudge.signals.lexical import can_split
-from tracejudge.signals.stems import piecewise_stems
+from tracejudge.signals.stems import different_stems, piecewise_stems
 
 _MOST_STEMS: Final = 500_000  # of a generation: two of them are some 10 MB, and a few thousand passages
 _AS_MUCH_AS: Final = 20  # stems: what an entry takes beside its own
@@ -39,14 +39,14 @@ class Remembered:
         return len(self._young.keys() | self._old.keys())
 
     def words(self, text: str) -> tuple[str, ...] | None:
-        """The stems of the content words of `text`, in no order."""
+        """The stems of the content words of `text`, each once, in no order."""
         key = (len(text), hash(text))
         try:
             return self._young[key]
         except KeyError:
             pass
         old = self._old
-        words = old[key] if key in old else tuple(piecewise_stems(text)) if can_split(text) else None
+        words = old[key] if key in old else tuple(different_stems(text)) if can_split(text) else None
         self._stems += _AS_MUCH_AS + len(words or ())
         if self._stems > self._most_stems:
             self._old, self._young, self._stems = self._young, {}, 0

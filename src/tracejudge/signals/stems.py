@@ -6,8 +6,9 @@ The stop list and the stemming are for English; other languages with spaces betw
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Final, cast
 
 from tracejudge.signals.stop_words import NUMBER_WORDS, STOP_WORDS
 
@@ -109,10 +110,29 @@ _CUT: Final = bytes(low if low in _INSIDE or low >= 0x80 else 0x20 for low in by
 
 def piecewise_stems(text: str) -> list[str]:
     """The same stems as `content_stems`, in no order, in a third of the time: no word reaches over a blank."""
+    stems: list[str | tuple[str, ...]] = list(filter(None, _of_pieces(text)))
+    return cast("list[str]", stems) if _each_is_one(stems) else _one_by_one(stems)
+
+
+def different_stems(text: str) -> set[str]:
+    """The stems of `piecewise_stems`, each once: half of a passage's words say nothing new."""
+    stems = set(_of_pieces(text))
+    stems.discard("")
+    return cast("set[str]", stems) if _each_is_one(stems) else set(_one_by_one(stems))
+
+
+def _of_pieces(text: str) -> Iterator[str | tuple[str, ...]]:
     pieces = text.encode("utf-8", "surrogatepass").translate(_CUT).decode("utf-8", "surrogatepass").split()
-    stems = list(filter(None, map(_PIECES.__getitem__, pieces)))
+    return map(_PIECES.__getitem__, pieces)
+
+
+def _each_is_one(stems: Collection[str | tuple[str, ...]]) -> bool:
     try:
-        "".join(stems)  # type: ignore[arg-type]
+        "".join(cast("Collection[str]", stems))
     except TypeError:  # the quickest way to see that one is a tuple
-        return list(chain.from_iterable((one,) if isinstance(one, str) else one for one in stems))
-    return stems  # type: ignore[return-value]
+        return False
+    return True
+
+
+def _one_by_one(stems: Iterable[str | tuple[str, ...]]) -> list[str]:
+    return list(chain.from_iterable((one,) if isinstance(one, str) else one for one in stems))

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from tracejudge.quick import made_quickly
 from tracejudge.scores import Bucket, DeadLetter, Decision, JudgeId, Score, TraceKey
 from tracejudge_sdk.trace import Feedback, Trace, TracePart
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTrace:
     """A trace with its cheap signals and the place it came from (offset: a file's line number, from 1).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from tracejudge.judging.client import Completion, Message
@@ -229,7 +229,20 @@ def _reader(shape: Shape) -> Callable[[str], Reading | Unreadable]:
     if "better" in shape.fields:
         return parse_choice
     against = next((name for name in ("unsupported", "broken") if name in shape.fields), "unsupported")
-    return partial(parse_verdict, against=against)
+    return _remembering(partial(parse_verdict, against=against))
+
+
+_SHORT_CHARS: Final = 200
+
+
+def _remembering(read: Callable[[str], Reading | Unreadable]) -> Callable[[str], Reading | Unreadable]:
+    """`read`, which depends on the text alone, with its last short texts in mind: most replies are the same YES."""
+    remembered = lru_cache(maxsize=256)(read)
+
+    def read_reply(text: str) -> Reading | Unreadable:
+        return remembered(text) if len(text) <= _SHORT_CHARS else read(text)
+
+    return read_reply
 
 
 def _with(result: Judgement, reply: Completion) -> Judgement:
