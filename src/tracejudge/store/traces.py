@@ -90,8 +90,10 @@ class Traces(Table[StoredTrace]):
         # The index first: once it holds the event time, a crash before the next line changes nothing.
         block = self._checked(traces)
         if block is not None:
-            fixed = self._index.fix({one.key: one.trace.event_time for one in reversed(traces)})
-            block.columns["event_time"] = [us // 1000 for us in instants_us([fixed[one.key] for one in traces])]
+            keys = [one.key for one in traces]
+            wanted = zip(reversed(keys), reversed(traces), strict=True)
+            fixed = self._index.fix({key: one.trace.event_time for key, one in wanted})
+            block.columns["event_time"] = [us // 1000 for us in instants_us([fixed[key] for key in keys])]
             if self._write_block(block):
                 return Inserted(stored=len(traces))
         good, bad = self._encode_all(traces)
