@@ -16,7 +16,7 @@ from tracejudge.store import Store
 from tracejudge_consumer.alert_actions import read_actions, record_action
 from tracejudge_consumer.options import Moment, Span, config_option, json_option
 from tracejudge_consumer.person import this_person
-from tracejudge_consumer.rendering import console, ident, instant, one_line, table, to_json
+from tracejudge_consumer.rendering import console, ident, instant, one_line, slice_in_words, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
 
@@ -195,7 +195,8 @@ def _close(verb: Verb, matchers: tuple[tuple[str, str], ...], **said: Any) -> No
     if not said["as_json"]:
         for status in opened:
             app = ident(status.key.app) or "all apps"
-            click.echo(f"  {ident(status.key.rule)}: {ident(status.key.judge_id)} of {app}")
+            where = f" [{slice_in_words(status.key.group)}]" if status.key.group else ""
+            click.echo(f"  {ident(status.key.rule)}: {ident(status.key.judge_id)} of {app}{where}")
         click.echo("The alert loop does it in its next round, within about a minute.")
 
 

@@ -17,7 +17,7 @@ from tracejudge.alerts.measures import WEIGHTED, good
 from tracejudge.alerts.open_alert import OpenAlert
 from tracejudge.alerts.page_worthy import page_evidence_of
 from tracejudge.alerts.promise import USUAL
-from tracejudge.alerts.recovery import RecoveryDetector
+from tracejudge.alerts.recovery import RecoveryDetector, fallen_rate
 from tracejudge.alerts.repeats import Repeats
 from tracejudge.alerts.rule import DriftRule, MaxDropRule, Rule
 from tracejudge.alerts.sums import Place, Sums
@@ -198,6 +198,8 @@ class Series:
             return None
         since = self.sums.since(start.before)
         boundary = self.detector.bets.boundary
+        seen = since.sum_wx / since.sum_w if since.sum_w > 0 else 0.0
+        fallen_to = fallen_rate(seen, n_eff=self.sums.n_eff_since(start.before))
         self.alert = OpenAlert(
             event_id="",
             at=judged_at,
@@ -206,9 +208,7 @@ class Series:
             boundary=boundary,
             evidence_hours=evidence,
             alarm_hours=alarm_hours,
-            recovery=RecoveryDetector(
-                boundary=boundary, fallen_to=since.sum_wx / since.sum_w if since.sum_w > 0 else 0.0
-            ),
+            recovery=RecoveryDetector(boundary=boundary, fallen_to=fallen_to),
             aside=self.baseline.split_since(start.at) if self.baseline is not None else None,
             severity=self._size(alarm_hours),
         )
