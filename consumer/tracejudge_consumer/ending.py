@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -13,6 +14,7 @@ from typing import Final, NoReturn
 _LOG = logging.getLogger(__name__)
 
 _PATIENCE_S: Final = 10.0
+_LAST_WORDS_S: Final = 1.0
 
 
 def end_process(status: int) -> NoReturn:
@@ -32,7 +34,15 @@ def _end_anyway(status: int) -> None:
     time.sleep(_PATIENCE_S)
     at_work = [one.name for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
     _LOG.warning("ended with %s still at work", ", ".join(map(repr, at_work)) or "something")
+    # Whoever read our output may have gone, or read no more: that holds up the end no more than the rest.
+    last_words = threading.Thread(target=_flush, name="tracejudge-last-words", daemon=True)
+    last_words.start()
+    last_words.join(_LAST_WORDS_S)
+    os._exit(status)
+
+
+def _flush() -> None:
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(status)
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()

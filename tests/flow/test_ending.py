@@ -149,6 +149,36 @@ def test_a_thread_that_does_not_end_is_left_behind(tmp_path: Path) -> None:
     assert "the last words" in program.said
 
 
+@pytest.mark.parametrize("reader", ["gone", "slow"])
+def test_whoever_reads_no_more_what_a_process_says_holds_up_no_end(tmp_path: Path, reader: str) -> None:
+    program = Program(
+        tmp_path,
+        lines=f"""
+        import os, sys, threading
+        from concurrent.futures import ThreadPoolExecutor
+        from tracejudge_consumer import ending
+        ending._PATIENCE_S = 0.2
+        there, ours = os.pipe()
+        sys.stdout = open(ours, "w")
+        if {reader!r} == "gone":
+            os.close(there)
+        else:
+            os.set_blocking(ours, False)
+            while True:
+                try:
+                    os.write(ours, bytes(4096))
+                except BlockingIOError:
+                    break
+            os.set_blocking(ours, True)
+        pool = ThreadPoolExecutor(1)
+        pool.submit(threading.Event().wait)
+        print("the last words", end="")
+        ending.end_process(3)
+        """,
+    )
+    program.ends(3)
+
+
 class Waiting:
     """Stands for a store: what waits for it raises when it is closed."""
 

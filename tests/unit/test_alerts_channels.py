@@ -57,7 +57,11 @@ def test_slack_gets_a_line_that_can_be_no_link_and_no_mention(receiver: Receiver
     assert body["parse"] == "none"
 
 
-LINKS = ("https://evil.test/a", "HTTP://evil.test", "www.evil.test", "mailto:a@evil.test", "slack://open", "tel:112")
+LINKS = (
+    *("https://evil.test/a", "HTTP://evil.test", "www.evil.test", "mailto:a@evil.test", "slack://open", "tel:112"),
+    *("_https://evil.test", "1https://evil.test", "\u00e9https://evil.test", "_www.evil.test", "_mailto:a@evil.test"),
+    "a" * 40 + "https://evil.test",
+)
 HOSTILE = replace(
     EVENT,
     summary=f"judge of {' '.join(LINKS)} fell",
@@ -72,7 +76,7 @@ HOSTILE = replace(
 
 def links_in(text: str) -> list[str]:
     """What a chat, a mail program or an incident tool would make a link of."""
-    return re.findall(r"(?i)\b(?:[a-z][a-z0-9+.-]*://|www\.|mailto:|tel:)[^\s\"<>]*", text)
+    return re.findall(r"(?i)(?:[a-z][a-z0-9+.-]*://|www\.|mailto:|tel:)[^\s\"<>]*", text)
 
 
 def test_no_channel_of_people_makes_a_link_of_a_name_that_a_producer_sent() -> None:

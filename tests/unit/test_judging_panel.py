@@ -280,6 +280,19 @@ async def test_what_the_listener_raises_ends_the_batch() -> None:
         await make_panel(llm_spec(), ScriptedJudge(YES)).evaluate_each(make_tasks(range(3)), on_result)
 
 
+async def test_what_the_listener_raises_ends_the_other_judges_too() -> None:
+    def on_result(place: int, result: PanelResult) -> None:
+        raise LookupError("no room for this")
+
+    judge, before = ScriptedJudge(HANG), asyncio.all_tasks()
+    panel = make_panel([llm_spec(), lexical_spec()], judge)
+    with pytest.raises(LookupError):
+        await panel.evaluate_each([make_task(0, "faithful", "lexical")], on_result)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before, "a judge is asked for nobody"
+
+
 async def test_judging_goes_through_batch_eval_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     original = EvalRunner.aevaluate_responses

@@ -227,6 +227,25 @@ async def test_rows_that_never_wait_take_no_task_each() -> None:
     assert len(tasks) == 1
 
 
+async def test_what_the_listener_raises_is_the_last_that_it_is_told() -> None:
+    told: list[int] = []
+
+    class Instant(Echo):
+        async def aevaluate(self, *_: Any, **__: Any) -> EvaluationResult:
+            return EvaluationResult(passing=True)
+
+    def on_result(_: str, row: int, __: EvaluationResult) -> None:
+        told.append(row)
+        raise LookupError("no room for this")
+
+    with pytest.raises(LookupError):
+        await EvalRunner({"one": Instant("one")}, workers=10, on_result=on_result).aevaluate_response_strs(
+            QUERIES, TEXTS, CONTEXTS
+        )
+    await asyncio.sleep(0)
+    assert told == [0]
+
+
 async def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     _, ours = runners(show_progress=True)
     await ours.aevaluate_responses(queries=QUERIES, responses=responses())

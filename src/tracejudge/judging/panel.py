@@ -164,8 +164,13 @@ class Panel:
         ]
         if len(work) == 1:
             await work[0]
-        else:
-            await asyncio.gather(*work)
+            return
+        judging = [asyncio.ensure_future(one) for one in work]
+        try:
+            await asyncio.gather(*judging)
+        finally:  # where one has failed, nobody listens to the others
+            for one in judging:
+                one.cancel()
 
     async def close(self) -> None:
         """Closes the connections that belong to the running event loop, and gives back what the budget did not use."""

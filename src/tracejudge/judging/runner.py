@@ -212,7 +212,7 @@ async def _pool(jobs: Iterator[Callable[[], Awaitable[None]]], workers: int, cou
         # Until here again, the first has done every job up to one that waits. Answers of a cache, or of a judge that
         # asks nobody, so cost no task each.
         await asyncio.sleep(0)
-        if begun < count:
+        if begun < count and not tasks[0].done():  # done before its end: it has raised
             tasks += [asyncio.ensure_future(work()) for _ in range(min(workers - 1, count - begun))]
         await asyncio.gather(*tasks)
     finally:

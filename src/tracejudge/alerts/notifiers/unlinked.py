@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-_SCHEME: Final = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}):(?=//)")
-_SPOKEN: Final = re.compile(r"(?i)\b(mailto|tel|javascript|data|file):(?=\S)")
-_WWW: Final = re.compile(r"(?i)\bwww\.(?=\S)")
+# Not only at the beginning of a word: an address is found behind "_", a digit or an accented letter too.
+_SCHEME: Final = re.compile(r":(?=//)")
+_SPOKEN: Final = re.compile(r"(?i)(?<![a-z])(mailto|tel|javascript|data|file):(?=\S)")
+_WWW: Final = re.compile(r"(?i)(?<![a-z])www\.(?=\S)")
 
 
 def unlinked(text: str) -> str:
@@ -22,7 +23,7 @@ def unlinked(text: str) -> str:
     >>> unlinked("see https://evil.test or WWW.evil.test at 12:30")
     'see https[:]//evil.test or WWW[.]evil.test at 12:30'
     """
-    text = _SPOKEN.sub(r"\1[:]", _SCHEME.sub(r"\1[:]", text))
+    text = _SPOKEN.sub(r"\1[:]", _SCHEME.sub("[:]", text))
     return _WWW.sub(lambda found: f"{found[0][:-1]}[.]", text)
 
 
