@@ -91,6 +91,26 @@ def test_a_share_that_grows_takes_no_series_nearer_to_firing() -> None:
     assert successor.status()[0].evidence == after.evidence
 
 
+def test_nor_does_the_share_of_a_rule_that_is_taken_out_of_the_settings() -> None:
+    stays = rule(minimum=0.95, severity="page")
+    engine = Engine([stays, rule("other", minimum=0.5)])
+    engine.fold(verdicts([0.95] * 60 * 24 * 3, seed=1))
+    before = next(one for one in engine.status() if one.key.rule == stays.name)
+    assert before.share == 0.5
+    assert before.evidence > 0.005, "else nothing would be seen of it"
+    successor = Engine([stays])
+    successor.restore(engine.snapshot())
+    (after,) = successor.status()
+    assert after.share == 1.0
+    assert after.evidence == pytest.approx(before.evidence), "share x evidence is what the promise is about"
+    third = Engine([stays])
+    third.restore(successor.snapshot())
+    assert third.status() == successor.status(), "once"
+    same = Engine(list(engine.rules.values()))
+    same.restore(engine.snapshot())
+    assert same.status() == engine.status()
+
+
 def test_a_volume_whose_share_grows_is_no_nearer_to_firing_either() -> None:
     volume = VolumeRule(type="volume", name="volume", judge="lexical", group_by=("version",), no_data_after="never")
     engine = Engine([volume, DriftRule(type="drift", name="drift", judge="lexical")])

@@ -9,6 +9,7 @@ from typing import Final
 from tracejudge.alerts import explain, growth, kinds, snapshots
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.bridge import HourSums, Overlap, begin
+from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.judge_drift import JudgeDrift
@@ -200,9 +201,11 @@ class Engine:
     def restore(self, taken: Iterable[SeriesSnapshot]) -> list[AlertEvent]:
         """Continues from snapshots; returns the closing events of open alerts whose rule is gone or was changed.
 
-        A series whose rule asks another question now starts anew: its evidence was about another boundary.
+        A series whose rule asks another question now starts anew: its evidence was about another boundary. Where a rule
+        is gone and others have its part, their evidence shrinks as if it had been forgotten.
         """
         events: list[AlertEvent] = []
+        stored: dict[SeriesKey, Rule] = {}
         for snapshot in taken:
             of_judge = self.judges.restore(snapshot)
             if of_judge is not None:
@@ -214,6 +217,7 @@ class Engine:
             if isinstance(found, snapshots.HealthFound):
                 self._health[found.place] = found.health
                 continue
+            stored[found.key] = found.rule
             rule = self.rules.get(found.rule.name)
             if rule is not None and _same_question(found.rule, rule, key=found.key):
                 self._watched.add(found.series(rule))
@@ -222,6 +226,9 @@ class Engine:
             if old.alert is not None:
                 events.append(explain.closed_by_rule_change(old, removed=rule is None))
             self._gone[snapshot.name] = None
+        were = Budget(tuple({rule.name: rule for rule in stored.values()}.values()), keys=stored)
+        grown = self._watched.scaled_from({key: were.share(key) for key in self._watched.series})
+        self._changed |= dict.fromkeys(grown)
         return [self.judges.beside(event) for event in events]
 
     def _rules_of(self, environment: str, app: str, judge_name: str) -> tuple[Rule, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -127,13 +127,17 @@ class Watched:
             return Retired([], [])
         before = {key: self.share(key) for key in self.series}
         self._forget(old)
+        return Retired(old, self.scaled_from(before))
+
+    def scaled_from(self, before: Mapping[SeriesKey, float]) -> list[SeriesKey]:
+        """Scales the evidence of those whose share is larger than it was `before`; their keys."""
         grown = []
         for key, series in self.series.items():
             share = self.share(key)
             if share > before[key]:
                 series.scale_evidence(before[key] / share)
                 grown.append(key)
-        return Retired(old, grown)
+        return grown
 
     def _count(self, key: SeriesKey, by: int) -> None:
         self._per_rule[key.rule] += by
