@@ -178,9 +178,7 @@ class _Replaying:
         """Puts questions, of one judge that calls a model or of all that do not, as soon as there is room for them;
         False when there is no sense in them any more."""
         count = sum(len(task.judge_names) for task in tasks)
-        while self._asked and (
-            self._asked + count > self._most_asked or self._held + count > self._most_asked + _MOST_UNSTORED
-        ):
+        while not self._has_room(count):
             self._room.clear()
             await self._room.wait()
         if self._failed is not None:
@@ -194,6 +192,11 @@ class _Replaying:
         self._out.add(task)
         task.add_done_callback(self._ended)
         return True
+
+    def _has_room(self, count: int) -> bool:
+        """Whether so many more may be asked and held. More than there ever is room for go when all else is done."""
+        may_ask = not self._asked or self._asked + count <= self._most_asked
+        return may_ask and (not self._held or self._held + count <= self._most_asked + _MOST_UNSTORED)
 
     async def _judge(self, tasks: Sequence[JudgeTask], count: int, page: OpenPage) -> None:
         left = count

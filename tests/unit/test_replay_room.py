@@ -1,0 +1,94 @@
+"""How much of a replay is held while the store is slower than the judges."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.support.panels import lexical_spec
+from tracejudge.judging import NothingSpent, Panel
+from tracejudge.replay import Selection, run
+from tracejudge.replay.manifest import OpenRun
+from tracejudge.replay.run import replay
+from tracejudge.replay.sources import Page, Place
+from tracejudge.scores import Score, Spend
+from tracejudge.store import RunManifest, ScoreFilter, Store, TraceFilter
+from tracejudge.testing import ManualClock, make_trace
+from tracejudge.testing.builders import START
+
+PAGES, PAGE_TRACES, MOST = 40, 50, 100
+
+
+class Pages:
+    """So many pages of traces; `given` says how many were taken, and the store is asked for more meanwhile."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def count(self) -> int:
+        return PAGES * PAGE_TRACES
+
+    def pages(self, after: Place | None = None) -> Iterator[Page]:
+        for number in range(PAGES):
+            self.given += 1
+            first = number * PAGE_TRACES
+            traces = tuple(make_trace(first + n) for n in range(PAGE_TRACES))
+            yield Page(traces=traces, expired=0, place={"number": number})
+
+
+class SlowScores:
+    """Takes each insert when nothing else has happened for a while, and notes how much was ahead of it."""
+
+    def __init__(self, source: Pages) -> None:
+        self._source = source
+        self.stored = 0
+        self.most_ahead = 0
+
+    def insert(self, rows: Sequence[Score]) -> None:
+        given = -1
+        while given != self._source.given:  # until no page is taken any more
+            given = self._source.given
+            threading.Event().wait(0.3)
+        self.most_ahead = max(self.most_ahead, given * PAGE_TRACES - self.stored)
+        self.stored += len(rows)
+
+    def count(self, where: ScoreFilter) -> int:
+        return self.stored
+
+
+class Runs:
+    def save(self, manifest: RunManifest) -> None:
+        """Nobody reads it here."""
+
+
+class Calls:
+    def of_run(self, run_id: str) -> Spend:
+        return Spend(0, 0.0)
+
+
+async def test_what_waits_for_a_slow_store_is_bounded_also_of_judges_that_answer_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "_MOST_UNSTORED", MOST)
+    source, spec = Pages(), lexical_spec()
+    scores = SlowScores(source)
+
+    store: Any = SimpleNamespace(scores=scores, runs=Runs(), calls=Calls())
+    manifest = RunManifest(run_id="again", kind="replay", started_at=START, manifest={"attempts": [{}]})
+    clock = ManualClock(START)
+    report = await replay(
+        cast(Store, store),
+        Panel([spec], clock=clock, spend=NothingSpent()),
+        specs=[spec],
+        source=source,
+        run=OpenRun(run_id="again", selection=Selection(where=TraceFilter()), stored=manifest),
+        clock=clock,
+    )
+    assert report.complete
+    assert scores.stored == PAGES * PAGE_TRACES
+    # One page is read ahead, and one waits for room.
+    assert scores.most_ahead <= run._LEAST_OUT + MOST + 2 * PAGE_TRACES
