@@ -32,16 +32,17 @@ def end_process(status: int) -> NoReturn:
 
 def _end_anyway(status: int) -> None:
     time.sleep(_PATIENCE_S)
-    at_work = [one.name for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
-    _LOG.warning("ended with %s still at work", ", ".join(map(repr, at_work)) or "something")
-    # Whoever read our output may have gone, or read no more: that holds up the end no more than the rest.
-    last_words = threading.Thread(target=_flush, name="tracejudge-last-words", daemon=True)
+    # Whoever read our output may have gone, or read no more, and a thread may wait for him inside a log handler, with
+    # its lock: that holds up the end no more than the rest.
+    last_words = threading.Thread(target=_say_and_flush, name="tracejudge-last-words", daemon=True)
     last_words.start()
     last_words.join(_LAST_WORDS_S)
     os._exit(status)
 
 
-def _flush() -> None:
+def _say_and_flush() -> None:
+    at_work = [one.name for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
+    _LOG.warning("ended with %s still at work", ", ".join(map(repr, at_work)) or "something")
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

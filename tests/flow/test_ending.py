@@ -179,6 +179,27 @@ def test_whoever_reads_no_more_what_a_process_says_holds_up_no_end(tmp_path: Pat
     program.ends(3)
 
 
+def test_a_thread_that_waits_inside_a_log_handler_holds_up_no_end(tmp_path: Path) -> None:
+    program = Program(
+        tmp_path,
+        lines="""
+        import logging, threading
+        from tracejudge_consumer import ending
+        ending._PATIENCE_S = 0.2
+        inside = threading.Event()
+        class Stuck(logging.Handler):
+            def emit(self, record):
+                inside.set()
+                threading.Event().wait()
+        logging.getLogger().addHandler(Stuck())
+        threading.Thread(target=logging.warning, args=("to nobody",)).start()
+        inside.wait()
+        ending.end_process(3)
+        """,
+    )
+    program.ends(3)
+
+
 class Waiting:
     """Stands for a store: what waits for it raises when it is closed."""
 

@@ -153,7 +153,7 @@ class Panel:
     async def evaluate_each(
         self, tasks: Sequence[JudgeTask], on_result: OnJudged, *, run_id: str = LIVE_RUN, fresh: bool = False
     ) -> None:
-        """As `evaluate`, except that nobody waits for his neighbours: `on_result(place, result)` is called with what
+        """As `evaluate`, except that no verdict waits for another: `on_result(place, result)` is called with what
         one judge said about `tasks[place]` as soon as it is there, once for each (task, judge).
 
         What `on_result` raises ends the batch and is raised here.

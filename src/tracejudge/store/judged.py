@@ -24,8 +24,8 @@ _OF_TRACE: Final = ("model", "prompt_version", "index_version", "language", "sta
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedQuery:
     """Settled live rows of one JudgeId in one application: event time in [start, end), judged at `judged_until` at the
-    latest. `group` holds values that fields of the score (version, category, stratum) or of
-    its trace (`TRACE_FIELDS`, tags.NAME) must have."""
+    latest. `group` holds values that fields of the score (version, category, stratum) or of its trace (`TRACE_FIELDS`,
+    tags.NAME) must have."""
 
     start: datetime
     end: datetime

@@ -64,7 +64,8 @@ class OpenSockets:
 
 def _shut(one: Any) -> None:
     with contextlib.suppress(OSError):  # closed already
-        # Of the descriptor: TLS would first say goodbye, on a connection that another thread reads from.
-        socket.socket.shutdown(one, socket.SHUT_RDWR) if isinstance(one, socket.socket) else one.shutdown(
-            socket.SHUT_RDWR
-        )
+        if isinstance(one, socket.socket):
+            # Of the descriptor: TLS would first say goodbye, on a connection that another thread reads from.
+            socket.socket.shutdown(one, socket.SHUT_RDWR)
+        else:
+            one.shutdown(socket.SHUT_RDWR)
