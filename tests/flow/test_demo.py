@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tracejudge_consumer.cli import EXIT_USAGE, run
+from tracejudge_consumer.commands.demo import program
 from tracejudge_consumer.demo import demo_stream
 
 END = datetime(2026, 6, 1, tzinfo=timezone.utc)
@@ -36,6 +37,14 @@ def test_the_demo_never_empties_a_folder_of_somebody_else(tmp_path: Path) -> Non
     (tmp_path / "precious").write_text("x")
     assert run(["demo", "--folder", str(tmp_path)]) == EXIT_USAGE
     assert (tmp_path / "precious").exists()
+
+
+def test_the_next_steps_name_a_program_that_the_shell_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [".venv/bin/tracejudge", "demo"])
+    assert program() == ".venv/bin/tracejudge"
+    (tmp_path / "tracejudge").touch(mode=0o755)
+    assert program() == "tracejudge"
 
 
 @pytest.mark.slow

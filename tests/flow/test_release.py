@@ -77,6 +77,8 @@ def test_a_fall_of_five_points_is_worse(store: Store, config: str, capsys: pytes
     shown = capsys.readouterr().out
     assert "v2: 1100 judged traces, served from 2026-03-01 00:00:00 to 2026-03-01 00:18:19" in shown
     assert "looked at 2026-03-01 00:00:00 to 2026-03-02 00:00:00 (UTC)" in shown
+    low, high = (f"{100 * line['result']['difference'][end]:+.1f}" for end in ("low", "high"))
+    assert f"-5.0  {low} to {high}" in shown
 
 
 def test_the_same_quality_is_no_worse(store: Store, config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.support.workplace import Workplace
 from tracejudge.judging import RunCaps
 from tracejudge.replay import OpenRun, Selection, StoreSource, open_run, replay
 from tracejudge.scores import LIVE_RUN
-from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter, open_store
+from tracejudge.store import RegisteredJudge, ScoreFilter, Store, StoredTrace, TraceFilter, open_store
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.builders import START
 from tracejudge.testing.judges import ScriptedJudge
@@ -191,6 +192,28 @@ def test_a_sample_is_the_same_for_a_seed_and_exact_in_number(at: Workplace, stor
     assert ids("a") == ids("b") < ids("d")
     assert ids("a") != ids("c")
     assert at.json("replay", "--judge", "lexical", "--run", "e", "--sample", "9999")["traces"] == TRACES
+
+
+def test_the_next_step_compares_with_a_live_judge_of_the_same_or_with_none(at: Workplace, store: Store) -> None:
+    at("replay", "--judge", "lexical", "--run", "first")
+    scores = [score for page in store.scores.stream(ScoreFilter(run_id="first")) for score in page]
+    store.scores.insert([replace(score, run_id=LIVE_RUN) for score in scores])
+    store.judges.register(
+        [
+            RegisteredJudge(
+                judge_name="lexical", judge_id=scores[0].judge_id, spec={"name": "lexical", "kind": "lexical"},
+                heuristic=True, registered_at=START,
+            )
+        ]
+    )  # fmt: skip
+    said = at("replay", "--judge", "faithfulness", "--run", "try-1")
+    assert "next: tracejudge compare live:lexical try-1:faithfulness" in said
+    (at.folder / "relevant.toml").write_text(
+        '[[judges]]\nname = "relevant"\nkind = "lexical"\nmeasures = "relevancy"\n'
+    )
+    said = at("replay", "--judge", "relevant.toml", "--run", "try-2")
+    assert "next: tracejudge rates --run try-2 --judge relevant --since 30d" in said
+    assert "compare" not in said
 
 
 def test_where_narrows_by_any_field_and_a_run_keeps_what_it_asked(at: Workplace, server: JudgeServer) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -180,13 +182,20 @@ def _summary(out: Console, store: Store, stream: DemoStream, fired: list[AlertEv
 
 def _next_steps(out: Console, config: Path, fired: list[AlertEvent]) -> None:
     _heading(out, "Next")
+    typed = program()
     for line in (
-        f"tracejudge rates  -c {config} --since 28h --step 7h --by category",
-        f"tracejudge worst  -c {config} --since 3d",
-        f"tracejudge ledger -c {config} --since 3d",
-        f"tracejudge alerts -c {config}",
-        "tracejudge init                     your own settings; then doctor, and the ten lines of the README",
+        f"{typed} rates  -c {config} --since 28h --step 7h --by category",
+        f"{typed} worst  -c {config} --since 3d",
+        f"{typed} ledger -c {config} --since 3d",
+        f"{typed} alerts -c {config}",
+        f"{typed} init                     your own settings; then doctor, and the ten lines of the README",
     ):
         out.print("  " + line)
     if not fired:
         out.print("the bad release was not noticed: please report this with the lines above")
+
+
+def program() -> str:
+    """What to type for this program: its path where the shell would not find it by name, as after `make demo`."""
+    typed = Path(sys.argv[0])
+    return shlex.quote(str(typed)) if typed.name == "tracejudge" and shutil.which(typed.name) is None else "tracejudge"

@@ -12,7 +12,7 @@ from tracejudge.store import RateQuery
 from tracejudge.windows import PassRate
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
 from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, interval, percent, table, to_json
+from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
 
@@ -149,7 +149,10 @@ def _rate(rate: PassRate | None) -> tuple[str, str]:
 
 def _difference(line: ReleaseLine) -> tuple[str, str]:
     seen = line.result.difference
-    return (percent(None), "") if seen is None else (f"{100 * seen.value:+.1f}", interval(seen.low, seen.high))
+    if seen is None:
+        return percent(None), ""
+    # "to", as in `tracejudge compare`: between numbers below 0 a dash reads as one sign more.
+    return f"{100 * seen.value:+.1f}", f"{100 * seen.low:+.1f} to {100 * seen.high:+.1f}"
 
 
 def _said(line: ReleaseLine) -> str:

@@ -18,6 +18,7 @@ from tracejudge.scores import LIVE_RUN, Decision
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.collector import settled_heap
+from tracejudge_consumer.comparable import criterion_of
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option
 from tracejudge_consumer.rendering import about, console, harmless, ident, money, progress_bar, to_json
@@ -125,7 +126,7 @@ def command(
                 raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
         with _Bar(count * len(specs), hidden=as_json) as progress, settled_heap():
             report = asyncio.run(_run(settings, store, specs, source, run, _left(caps, store, run_id), progress))
-            live = frozenset(store.scores.judge_names(LIVE_RUN))
+            live = _live_alike(store, specs[0])
     return _tell(report, specs, run, live, config=config, as_json=as_json)
 
 
@@ -197,6 +198,14 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def _live_alike(store: Store, spec: JudgeSpec) -> frozenset[str]:
+    """Names of the judges with live scores that `tracejudge compare` takes beside this one."""
+    criteria = {name: criterion_of(store, LIVE_RUN, name) for name in store.scores.judge_names(LIVE_RUN)}
+    return frozenset(
+        name for name, theirs in criteria.items() if not (spec.criterion and theirs) or theirs == spec.criterion
+    )
+
+
 def _tell(
     report: ReplayReport,
     specs: tuple[JudgeSpec, ...],
@@ -242,6 +251,9 @@ def _tell(
     elif not report.gone and live:
         other = specs[0].name if specs[0].name in live else min(live)
         out.print(f"next: tracejudge compare {ident(f'live:{other}')} {run_id}:{specs[0].name}{typed}")
+    elif not report.gone:
+        # No live judge measures the same, so there is nothing to compare with.
+        out.print(f"next: tracejudge rates --run {run_id} --judge {ident(specs[0].name)} --since 30d --step 1d{typed}")
     return status
 
 
