@@ -15,7 +15,7 @@ from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, SeriesKey
 from tracejudge.alerts.channels import ChannelState
 from tracejudge.alerts.event import EventKind
 from tracejudge.alerts.notifiers import NotifierSettings, TerminalNotifier
-from tracejudge.alerts.rule import CHANNEL_RULE
+from tracejudge.alerts.rule_base import CHANNEL_RULE
 from tracejudge.errors import SettingsError
 from tracejudge.store import OutboxStanding
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from tracejudge.alerts.actions import FIELDS, Action, Verb
-from tracejudge.alerts.rule import CHANNEL_RULE, HEALTH_RULE
+from tracejudge.alerts.rule_base import CHANNEL_RULE, HEALTH_RULE
 from tracejudge.alerts.slices import OF_SCORE, OF_TRACE, is_of_trace
 from tracejudge.errors import NotFound
 from tracejudge.store import Store

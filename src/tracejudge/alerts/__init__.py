@@ -8,7 +8,6 @@ from tracejudge.alerts.notifiers import NotifierSettings, build_notifier, build_
 from tracejudge.alerts.notify import GroupNotifier, Message, NotDelivered, Notifier
 from tracejudge.alerts.promise import PlacePromise, Promises
 from tracejudge.alerts.rule import (
-    HEALTH_RULE,
     AnyRule,
     DriftRule,
     MaxDropRule,
@@ -18,6 +17,7 @@ from tracejudge.alerts.rule import (
     VolumeRule,
     effective_severity,
 )
+from tracejudge.alerts.rule_base import HEALTH_RULE
 from tracejudge.alerts.seen import SeenRows
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.standing import JUDGE_DRIFT_RULE, DriftPolicy, Standing

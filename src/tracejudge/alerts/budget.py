@@ -18,7 +18,8 @@ from typing import Final
 
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.promise import Promises
-from tracejudge.alerts.rule import BudgetKind, Rule
+from tracejudge.alerts.rule import Rule
+from tracejudge.alerts.rule_base import BudgetKind
 
 BUDGETS: Final[tuple[BudgetKind, ...]] = ("quality", "health")
 OVERALL_HALF: Final = 0.5

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tracejudge.alerts.durations import parse_duration
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, Severity
-from tracejudge.alerts.rule import CHANNEL_RULE
+from tracejudge.alerts.rule_base import CHANNEL_RULE
 from tracejudge.alerts.snapshots import FORMAT, SeriesSnapshot
 from tracejudge.alerts.wire import event_from_json, event_to_json
 

@@ -15,7 +15,8 @@ from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.judge_drift import JudgeDrift
 from tracejudge.alerts.judge_words import judge_changed, with_model_change
 from tracejudge.alerts.promise import Promises
-from tracejudge.alerts.rule import HEALTH_RULE, Rule, effective_severity
+from tracejudge.alerts.rule import Rule, effective_severity
+from tracejudge.alerts.rule_base import HEALTH_RULE
 from tracejudge.alerts.series_keys import family_of, key_of
 from tracejudge.alerts.slices import trace_fields
 from tracejudge.alerts.snapshots import SeriesSnapshot

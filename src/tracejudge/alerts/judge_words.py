@@ -11,7 +11,7 @@ from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey
 from tracejudge.alerts.explain import event_id, percent
 from tracejudge.alerts.flips import TOLD_AT
 from tracejudge.alerts.health import STANDS_BESIDE, JudgeHealth
-from tracejudge.alerts.rule import HEALTH_RULE
+from tracejudge.alerts.rule_base import HEALTH_RULE
 from tracejudge.alerts.standing import Against, Standing, WatchedJudge
 from tracejudge.alerts.state import Series
 from tracejudge.anchors.agreement import Agreement
