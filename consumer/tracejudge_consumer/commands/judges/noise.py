@@ -13,6 +13,7 @@ from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import Estimate, JudgeSpec, RunCaps, check_caps, estimate
 from tracejudge.replay.noise import NoiseRun, choose_traces, judge_repeatedly
 from tracejudge.reports.noise import Noise, measure_noise, rows_paired, rows_unpaired
+from tracejudge.scores import Decision
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
@@ -35,7 +36,10 @@ Examples:
   tracejudge judges noise my-judge.toml --difference 1 --max-usd 2
 
 Judges stored traces several times, each verdict asked for anew. Two verdicts of a noisy judge on an unchanged answer
-differ; a comparison needs enough rows to see a difference through that. Scores are not stored, calls are.""",
+differ; a comparison needs enough rows to see a difference through that. Scores are not stored, calls are.
+
+\b
+Exit status: 0 measured as asked, 2 stopped at a cap or no trace with two verdicts, 75 the judge was not there.""",
 )
 @click.argument("judge")
 @config_option
@@ -104,7 +108,9 @@ def noise(
         _tell(spec, found, run, rows, difference=difference)
     if run.gone:
         return EXIT_UNAVAILABLE
-    return EXIT_DONE if found.agreement is not None else EXIT_UNDECIDED
+    # Stopped at a cap it has measured less than it was asked for, as a replay that is stopped there.
+    whole = Decision.OVER_BUDGET not in run.decisions
+    return EXIT_DONE if whole and found.agreement is not None else EXIT_UNDECIDED
 
 
 async def _run(
