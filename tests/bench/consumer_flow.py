@@ -80,9 +80,8 @@ class InstantLLM(CustomLLM):
         return CompletionResponse(text="YES")
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise NotImplementedError(
-            "nobody streams here"
-        )  # abstract in LlamaIndex's base class; stock evaluators do not ask
+        # Abstract in LlamaIndex's base class; stock evaluators do not ask.
+        raise NotImplementedError("nobody streams here")
 
 
 @dataclass(frozen=True, kw_only=True)

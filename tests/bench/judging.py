@@ -56,9 +56,8 @@ class _AtOnce(CustomLLM):
         return CompletionResponse(text="YES")
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
-        raise NotImplementedError(
-            "nobody streams here"
-        )  # abstract in LlamaIndex's base class; stock evaluators do not ask
+        # Abstract in LlamaIndex's base class; stock evaluators do not ask.
+        raise NotImplementedError("nobody streams here")
 
 
 class _Yes:

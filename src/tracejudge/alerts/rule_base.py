@@ -78,11 +78,7 @@ class RuleBase(BaseModel):
     @field_validator("no_data_after")
     @classmethod
     def _no_data_after_parses(cls, text: str) -> str:
-        if text != "never" and parse_duration(text) < timedelta(minutes=5):
-            raise ValueError(
-                f"{text!r} is below the limit of 5 minutes; write a longer time, such as '24h', or 'never'"
-            )
-        return text
+        return _long_or_never(text, minutes=5, such_as="24h")
 
     @field_validator("backfill_after")
     @classmethod
@@ -94,11 +90,7 @@ class RuleBase(BaseModel):
     @field_validator("remind_after")
     @classmethod
     def _remind_after_parses(cls, text: str) -> str:
-        if text != "never" and parse_duration(text) < timedelta(minutes=10):
-            raise ValueError(
-                f"{text!r} is below the limit of 10 minutes; write a longer time, such as '4h', or 'never'"
-            )
-        return text
+        return _long_or_never(text, minutes=10, such_as="4h")
 
     @model_validator(mode="after")
     def _measure_has_its_limit(self) -> RuleBase:
@@ -154,3 +146,11 @@ class RuleBase(BaseModel):
     def watches(self, *, environment: str, app: str, judge_name: str) -> bool:
         """Whether rows of this judge, environment and application belong to the rule."""
         return judge_name == self.judge and environment == self.environment and (self.app is None or app == self.app)
+
+
+def _long_or_never(text: str, *, minutes: int, such_as: str) -> str:
+    if text != "never" and parse_duration(text) < timedelta(minutes=minutes):
+        raise ValueError(
+            f"{text!r} is below the limit of {minutes} minutes; write a longer time, such as {such_as!r}, or 'never'"
+        )
+    return text
