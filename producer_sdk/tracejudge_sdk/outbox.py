@@ -4,7 +4,8 @@
 
 `put` is what the service's own threads call: it takes a lock for a few assignments, never waits, and asks for the
 sending thread only when that one sleeps for good or a batch is full. It may be called again from a signal handler that
-interrupts it, which is why the lock is re-entrant and the bell a SimpleQueue.
+interrupts it, which is why the lock is re-entrant and the bell a SimpleQueue, and why each count is kept by one `+=` on
+an int that is there already: the interpreter lets a handler in at calls and jumps, and there is none inside that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, get_args
 
 from tracejudge_sdk.account import ClientStats, DropReason
 from tracejudge_sdk.trace import Record
@@ -60,7 +61,8 @@ class Outbox:
         self._call_from: float = 1
         self._not_accepted = self._sampled_out = self._sent = self._truncated = self._lossy = 0
         self._spooled = self._recovered = 0
-        self._dropped: Counter[str] = Counter()
+        # Not a Counter: its first `+=` calls a method, and what a signal handler counted meanwhile would be forgotten.
+        self._dropped: dict[str, int] = dict.fromkeys(get_args(DropReason), 0)
         self._notes: Counter[str] = Counter()
         self._last_error: str | None = None
 
@@ -72,14 +74,14 @@ class Outbox:
         # beginning, is a quarter quicker than `with`, which looks them up.
         self._acquire()
         try:
-            held = self._bytes + item.size_bytes
-            if held > self._max_bytes or self._accepted - self._settled >= self._max_records:
-                self._refuse(item.size_bytes)
+            size = item.size_bytes
+            if self._bytes + size > self._max_bytes or self._accepted - self._settled >= self._max_records:
+                self._refuse(size)
                 return False
+            self._bytes += size
+            self._accepted += 1
             waiting = self._waiting
             waiting.append(item)
-            self._bytes = held
-            self._accepted += 1
             if len(waiting) < self._call_from:
                 return False
             self._call_from = math.inf
@@ -268,7 +270,7 @@ class Outbox:
                 queued_bytes=self._bytes,
                 spooled=self._spooled,
                 recovered=self._recovered,
-                dropped=MappingProxyType(dict(self._dropped)),
+                dropped=MappingProxyType({reason: count for reason, count in self._dropped.items() if count}),
                 truncated=self._truncated,
                 lossy=self._lossy,
                 notes=MappingProxyType(dict(self._notes)),
