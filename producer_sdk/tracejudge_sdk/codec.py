@@ -84,6 +84,8 @@ def parse(data: bytes) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise RecordError("not_utf8", f"record is not UTF-8 at byte {error.start}: send JSON in UTF-8") from error
+    if not text:  # what a compacted topic keeps of a deleted key
+        raise RecordError("not_json", "record is empty: send JSON, and no tombstones")
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

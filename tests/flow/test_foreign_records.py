@@ -206,5 +206,12 @@ def test_a_hook_that_cannot_be_loaded_is_a_fault_of_the_settings(name: str) -> N
         load_hook(name)
 
 
+def test_a_hook_whose_module_breaks_is_a_fault_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_texts.py").write_text("1 / 0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(SettingsError, match=r"intake\.resolve_nodes: .*ZeroDivisionError.*PYTHONPATH"):
+        load_hook("broken_texts:texts")
+
+
 def test_a_function_of_a_module_can_be_loaded() -> None:
     assert load_hook("tests.support.passage_texts:texts")(["d-1", "x"]) == {"d-1": TEXTS["d-1"]}

@@ -191,3 +191,17 @@ minimum = 0.8
             load_settings(write(tmp_path, f"{MINIMAL}\n[anchors]\n{line}\n"))
     found = load_settings(write(tmp_path, f'{MINIMAL}\n[anchors]\nset = "golden"\non_judge_drift = "hold"\n')).anchors
     assert (found.interval.days, found.policy.on_judge_drift, found.policy.agreement) == (1, "hold", None)
+
+
+@pytest.mark.parametrize(
+    ("store", "words"),
+    [
+        ("chdb://store", "names no directory"),
+        ("clickhouse://h:99999/db", "port"),
+        ("clickhouse://h/d-b", "plain name"),
+        ("chdb:///store?databse=x", "unknown option"),
+    ],
+)
+def test_a_store_that_cannot_be_is_told_before_it_is_opened(tmp_path: Path, store: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=rf"store: .*{words}"):
+        load_settings(write(tmp_path, MINIMAL.replace("chdb:///store", store)))

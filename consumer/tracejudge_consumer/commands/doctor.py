@@ -132,7 +132,7 @@ def _check_edges(settings: Settings) -> Iterator[Check]:
         try:
             build_resolver(settings)
         except SettingsError as error:
-            fix = "install it where the consumer runs"
+            fix = "try `python -c 'import MODULE'` in the consumer's environment and folder"
             yield Check(subject="intake", status="FAIL", detail=error.faults[0], fix=fix)
         else:
             yield Check(subject="intake", status="ok", detail=f"{settings.intake.resolve_nodes} can be loaded")

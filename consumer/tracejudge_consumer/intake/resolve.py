@@ -30,9 +30,12 @@ def load_hook(name: str) -> Hook:
         raise SettingsError([f'intake.resolve_nodes: {name!r} is not "package.module:function"'])
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # importing runs somebody else's code
         raise SettingsError(
-            [f"intake.resolve_nodes: {name!r} cannot be loaded ({error}); install it where the consumer runs"]
+            [
+                f"intake.resolve_nodes: {name!r} cannot be loaded ({type(error).__name__}: {error}); "
+                "install it where the consumer runs, or put the folder it is in into PYTHONPATH"
+            ]
         ) from error
     if not callable(found):
         raise SettingsError([f"intake.resolve_nodes: {name!r} is no function"])

@@ -11,8 +11,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from tracejudge.alerts import JUDGE_DRIFT_RULE
 from tracejudge.alerts.notifiers import NotifierSettings
 from tracejudge.alerts.rule import AnyRule
+from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec
 from tracejudge.sampling import SamplingPolicy
+from tracejudge.store.target import parse_store_url
 from tracejudge_consumer.settings.sections import (
     AlertLoopSettings,
     AlertsSettings,
@@ -47,6 +49,10 @@ def _is_store_url(value: str) -> str:
             'is not a store: write "chdb:///FOLDER" (embedded) or "clickhouse://USER@HOST:PORT/DATABASE" '
             "(clickhouses:// for TLS)"
         )
+    try:
+        parse_store_url(value)
+    except SettingsError as error:
+        raise ValueError("; ".join(fault.removeprefix("store: ") for fault in error.faults)) from error
     return value
 
 
