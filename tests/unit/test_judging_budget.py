@@ -14,6 +14,7 @@ from tracejudge.errors import StoreError, StoreUnavailable
 from tracejudge.judging import JudgeSpec, RunCaps, SpendSource
 from tracejudge.judging.account import Account
 from tracejudge.judging.budget import Budget, RunBudget
+from tracejudge.judging.caps import Caps
 from tracejudge.judging.client import Completion
 from tracejudge.judging.failures import CallError, MalformedReply, OverBudget
 from tracejudge.scores import Decision, Outcome, Spend
@@ -265,3 +266,10 @@ async def test_output_without_a_bound_is_set_aside_as_a_long_reply() -> None:
     result = await make_panel(llm_spec(**fields, **PRICES), judge).evaluate([make_task(0)])
     assert judge.calls == 0
     assert result.ledger[0].reason == "max_usd_per_day"
+
+
+def test_caps_are_said_in_one_line() -> None:
+    assert str(Caps(max_calls_per_h=200, max_calls_per_day=1_500_000, max_usd_per_h=0.25, max_usd_per_day=5.0)) == (
+        "200 calls/h, 1,500,000 calls/day, $0.25/h, $5/day"
+    )
+    assert not str(Caps())

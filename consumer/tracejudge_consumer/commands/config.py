@@ -43,14 +43,12 @@ def _show(config: str, settings: Settings) -> None:
     out.print(f"store  {without_password(settings.store)}")
     rows = []
     for spec, cost in zip(settings.judges, estimate(settings.judges, traces_per_day=1000), strict=True):
-        caps = [f"{spec.max_calls_per_h} calls/h"] if spec.max_calls_per_h is not None else []
-        caps += [f"${spec.max_usd_per_day}/day"] if spec.max_usd_per_day is not None else []
         rows.append(
             [
                 spec.name + (" (heuristic)" if spec.heuristic else ""),
                 spec.judge_id(),
                 spec.model_name or "–",
-                ", ".join(caps) or "–",
+                str(spec.caps) or "–",
                 money(cost.usd),
             ]
         )

@@ -53,6 +53,13 @@ class Caps:
             if limit is not None:
                 yield Cap(name=name, scope=scope, unit=one.metadata["unit"], window=one.metadata["window"], limit=limit)
 
+    def __str__(self) -> str:
+        """For people: "200 calls/h, $5/day"; "" where there is none."""
+        return ", ".join(
+            (f"${cap.limit:g}/" if cap.unit == "usd" else f"{cap.limit:,.0f} calls/") + cap.window.replace("hour", "h")
+            for cap in self.of(ALL_JUDGES)
+        )
+
     @property
     def in_money(self) -> str:
         """The setting of a cap that counts money, which needs prices; "" where there is none."""

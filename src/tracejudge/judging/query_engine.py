@@ -36,8 +36,13 @@ def load_engine(path: str) -> QueryEngine:
     module_name, _, name = path.partition(":")
     try:
         found: Any = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError([f"engine: cannot import {path!r}: {error}; write package.module:name"]) from error
+    except Exception as error:  # importing runs somebody else's code
+        raise SettingsError(
+            [
+                f"engine: cannot import {path!r}: {describe(error)}; write package.module:name, "
+                "or put its folder into PYTHONPATH"
+            ]
+        ) from error
     if not hasattr(found, "aquery") or isinstance(found, type):
         if not callable(found):
             raise SettingsError([f"engine: {path} has no method aquery, and cannot be called for an engine either"])

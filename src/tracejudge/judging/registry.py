@@ -28,7 +28,7 @@ from tracejudge.judging.evaluators.base import FactsEvaluator
 from tracejudge.judging.evaluators.external import ExternalEvaluator
 from tracejudge.judging.evaluators.guarded import GuardedEvaluator
 from tracejudge.judging.evaluators.repeated import RepeatedEvaluator
-from tracejudge.judging.failures import scrub
+from tracejudge.judging.failures import describe, scrub
 from tracejudge.judging.guard import Guard
 from tracejudge.judging.limiter import Limiter, limiters
 from tracejudge.judging.llama import LlamaIndexLLM, MeteredLLM
@@ -263,9 +263,9 @@ def load_class(path: str, base: type[Any], *, judge: str, key: str) -> type[Any]
     module_name, _, class_name = path.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # importing runs somebody else's code
         raise SettingsError(
-            [f"judge {judge!r}: {key}: cannot import {path}: {error}; install its package or mend the path"]
+            [f"judge {judge!r}: {key}: cannot import {path}: {describe(error)}; install its package or mend the path"]
         ) from error
     if not (isinstance(found, type) and issubclass(found, base)):
         raise SettingsError([f"judge {judge!r}: {key}: {path} is not a subclass of LlamaIndex's {base.__name__}"])

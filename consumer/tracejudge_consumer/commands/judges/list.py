@@ -50,20 +50,17 @@ def _show_specs(specs: tuple[JudgeSpec, ...], *, as_json: bool) -> None:
     if as_json:
         click.echo(to_json([_facts(spec) for spec in specs]))
         return
-    rows = []
-    for spec in specs:
-        caps = [f"{spec.max_calls_per_h} calls/h"] if spec.max_calls_per_h is not None else []
-        caps += [f"${spec.max_usd_per_day:g}/day"] if spec.max_usd_per_day is not None else []
-        rows.append(
-            [
-                judge_label(spec) + (" (shadow)" if spec.shadow else ""),
-                spec.judge_id().rpartition("@")[2],
-                spec.kind,
-                spec.criterion,
-                spec.model_name or "–",
-                ", ".join(caps) or ("none" if spec.calls_model else "–"),
-            ]
-        )
+    rows = [
+        [
+            judge_label(spec) + (" (shadow)" if spec.shadow else ""),
+            spec.judge_id().rpartition("@")[2],
+            spec.kind,
+            spec.criterion,
+            spec.model_name or "–",
+            str(spec.caps) or ("none" if spec.calls_model else "–"),
+        ]
+        for spec in specs
+    ]
     columns = [
         ("judge", "left"),
         ("id", "left"),
