@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from tracejudge.alerts.bets import ODDS, PRIOR, Bets
+from tracejudge.alerts.bets import FIRST_PRIOR, ODDS, PRIOR, Bets
 from tracejudge.alerts.hour_effect import HourSoFar
 from tracejudge.alerts.sums import Place, Sums
 
@@ -128,6 +128,7 @@ class DropDetector:
             "prior": list(self.bets.prior),
             "phi": self.bets.phi,
             "spread": self.bets.spread,
+            "weights": list(PRIOR),
             "hours": list(self.hours),
             "cusum": list(self.cusum),
             "starts": starts,
@@ -135,10 +136,20 @@ class DropDetector:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> DropDetector:
-        prior = tuple(state.get("prior", PRIOR))  # older snapshots know fixed boundaries only
+        """Continues from a state; one that was written under other weights W' goes on with R_j W'_j / W_j.
+
+        So every share W_j R_j of the evidence is what it was, and from here on time adds sum W_j = 1: M minus the
+        hours passed stays a supermartingale. Without it a component of more weight now would be evidence by itself.
+        """
+        weights = tuple(state.get("weights", FIRST_PRIOR))
+        armed = state.get("prior", PRIOR)  # older snapshots know fixed boundaries only
+        prior = tuple(w if was else 0.0 for w, was in zip(PRIOR, armed, strict=True))
         bets = Bets(state["boundary"], prior=prior, phi=state.get("phi", 1.0), spread=state.get("spread", 0.0))
         detector = cls(bets)
-        detector.hours = [float(r) for r in state["hours"]]
+        detector.hours = [
+            float(r) if was == now else float(r) * was / now
+            for r, was, now in zip(state["hours"], weights, PRIOR, strict=True)
+        ]
         detector.cusum = [float(c) for c in state["cusum"]]
         detector.starts = [place_from_state(place) if place is not None else None for place in state["starts"]]
         return detector
