@@ -67,7 +67,7 @@ def test_a_state_of_these_weights_goes_on_to_the_last_bit() -> None:
 def test_an_engine_goes_on_from_snapshots_with_the_first_weights() -> None:
     """Neither the evidence of a series nor its open alert is lost or raised by the change."""
     falling = verdicts([0.95] * 300 + [0.5] * 200, seed=4)
-    for cut, expected in ((320, "pending"), (400, "firing")):
+    for cut, expected in ((330, "pending"), (400, "firing")):
         engine = Engine([RULE])
         told = engine.fold(falling[:cut])
         taken = []
