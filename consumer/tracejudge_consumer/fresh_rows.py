@@ -19,7 +19,7 @@ from tracejudge.store import Cursor, Store
 
 logger = logging.getLogger(__name__)
 
-_PAGE: Final = 5000
+_PAGE: Final = 10_000
 _REREAD_EVERY_S: Final = 60.0
 _LARGEST_STEP: Final = 1_000_000  # rows judged within half a minute that are put in order together
 
@@ -50,7 +50,7 @@ class FreshRows:
         """All rows judged up to `until`, the end of a step. The place has moved behind a page when it is given: if its
         rows are not folded after all, go on from what was stored. Raises ServiceUnavailable."""
         place, held = self._begin(), list[Score]()  # held: of a step that may go on in the next page
-        while page := self._store.scores.since(place, until=until, limit=_PAGE):
+        while page := self._store.scores.since(place, until=until, limit=_PAGE, words=False):
             place = Cursor(page[-1].judged_at, page[-1].trace_id)
             whole, held = self._whole_steps(held + page)
             yield self._fresh(whole)

@@ -124,7 +124,7 @@ def try_history(config: str, as_json: bool, since: datetime) -> None:
 
 def _scores(store: Store, since: datetime) -> Iterator[Score]:
     cursor, until = Cursor(since, ""), store.now()
-    while page := store.scores.since(cursor, until=until, limit=5000):
+    while page := store.scores.since(cursor, until=until, limit=5000, words=False):
         yield from page
         cursor = Cursor(page[-1].judged_at, page[-1].trace_id)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from tracejudge.scores import LIVE_RUN, JudgeId, Outcome, Score, TraceKey, Usage
+from tracejudge.scores import LIVE_RUN, JudgeId, Outcome, Score, TraceKey
 from tracejudge.store.blocks import Block
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.judges import Judges
@@ -21,6 +21,7 @@ from tracejudge.store.rates import raw_buckets
 from tracejudge.store.reported import ReportedModel, reported_models
 from tracejudge.store.rows import BucketRow, Cursor, Inserted, Known, Pair
 from tracejudge.store.score_blocks import score_block
+from tracejudge.store.score_columns import scores_of, selected
 from tracejudge.store.score_rows import MAX_REVISION, behind, row_version, score_conditions, sound
 from tracejudge.store.strata_sizes import StratumSize, strata_sizes
 from tracejudge.store.table import Columns, RejectSink, Table, Where
@@ -111,8 +112,10 @@ class Scores(Table[Score]):
                 (settled if Outcome(outcome).settled else invalid)[key].add(JudgeId(judge_id))
         return {key: Known(at, frozenset(settled[key]), frozenset(invalid[key])) for key, at in event_times.items()}
 
-    def since(self, cursor: Cursor | None, *, until: datetime, limit: int) -> list[Score]:
+    def since(self, cursor: Cursor | None, *, until: datetime, limit: int, words: bool = True) -> list[Score]:
         """Live scores judged after `cursor` and not after `until`, in (judged_at, trace_id) order.
+
+        Without `words` what judges wrote (feedback, raw replies) stays in the store, and is empty here.
 
         About `limit` of them: rows that share the last one's place come along, so that a cursor set there skips none;
         empty only when there is nothing more. Costs what lies behind the cursor, not what is stored. A verdict that was
@@ -127,6 +130,7 @@ class Scores(Table[Score]):
                 f"{where} AND run_id = {{run_id:String}} "
                 f"AND ({_PLACE}) IN (SELECT {_PLACE} FROM scores_by_judged {where}) ORDER BY judged_at, trace_id",
                 {**where.parameters, "run_id": LIVE_RUN},
+                words=words,
             )
             if found or end is None:
                 return found
@@ -314,21 +318,20 @@ class Scores(Table[Score]):
             row_version(score),
         )
 
-    def _decode(self, row: Row) -> Score:
-        cells: dict[str, Any] = dict(zip(self.columns.names, row, strict=True))
-        del cells["row_version"]
-        usage = {name: cells.pop(f"usage_{name}") for name in _USAGE}
-        cells["event_time"] = from_milliseconds(cells["event_time"])
-        cells["judged_at"] = from_microseconds(cells["judged_at"])
-        cells["outcome"] = Outcome(cells["outcome"])
-        cells["flags"] = tuple(cells["flags"])
-        return Score(**cells, usage=Usage(**usage))
+    def _select(
+        self,
+        tail: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        final: bool = True,
+        binary: Sequence[str] = (),
+        words: bool = True,
+    ) -> list[Score]:
+        sql = f"SELECT {selected(words=words)} FROM scores{' FINAL' if final else ''} {tail}"
+        return scores_of(self._connection.query_columns(sql, parameters, binary=binary))
 
 
 _PLACE: Final = "environment, app, judge_name, event_time, trace_id, judge_id, judged_at"
-
-
-_USAGE: Final = ("calls", "input_tokens", "output_tokens", "cost_usd", "latency_ms")
 
 
 def _place(score: Score) -> tuple[datetime, str, str, str]:
