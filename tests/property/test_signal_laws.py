@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tracejudge.sampling import Condition, SamplingPolicy, sample
 from tracejudge.signals import compute_signals
+from tracejudge.signals.first_look import FirstLook, first_look
 from tracejudge.signals.language import guess_language
 from tracejudge.signals.refusal import REFUSAL_PHRASES, is_refusal
-from tracejudge.signals.stems import tokens
+from tracejudge.signals.stems import cut, tokens
 from tracejudge.testing import make_trace
 
 anything = st.one_of(
@@ -95,3 +96,54 @@ def test_tokens_of_ascii_are_those_of_any_text(text: str) -> None:
     # One letter beyond ASCII behind a blank sends the same text through the patterns for all texts.
     assert tokens(ascii_only) == tokens(f"{ascii_only} é")[:-1]
     assert guess_language(ascii_only) in ("", guess_language(f"{ascii_only} ¡"))
+
+
+english = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "the",
+                "The",
+                "of",
+                "and",
+                "to",
+                "de",
+                "la",
+                "is",
+                "not",
+                "don't",
+                "don`t",
+                "no",
+                "No.",
+                "none",
+                "'none'",
+            ),
+            *("n/a", "unable", "to", "answer", "as", "an", "ai", "model", "I", "know", "piano", "note", "3.5", "U.S.,"),
+            *("unanswerable", "empty", "response", "...", "\n", "-", "aucune", "pas", "assez", "keine", "é", "漢字"),
+            *("insufficient", "information", "does", "have", "any", "is-not", "_the_", "\x1c"),
+        ]
+    ),
+    max_size=40,
+)
+
+
+@settings(deadline=None)
+@given(english.map(" ".join) | english.map("".join) | anything)
+def test_what_the_first_look_is_certain_of_is_what_the_closer_looks_say(response: str) -> None:
+    seen = first_look(response, cut(response))
+    assert not seen.english or guess_language(response) == "en"
+    assert not seen.no_refusal or not is_refusal(response)
+    signals = compute_signals(make_trace(query="", response=response))
+    assert (signals.language, signals.refusal) == (guess_language(response), is_refusal(response))
+
+
+def test_the_first_look_settles_a_plain_english_answer() -> None:
+    response = "The engine was built in 1820, and it is still in use."
+    assert first_look(response, cut(response)) == FirstLook(english=True, no_refusal=True)
+
+
+@given(phrases, around, around)
+def test_the_first_look_overlooks_no_refusal(phrase: str, before: str, behind: str) -> None:
+    said = re.sub(r"\\w[+*]?|\(\?:|\(|\)|\?|\\b|\[|\]|\{[0-9,]+\}|\^", "", phrase.split("|")[0])
+    response = f"{before} {said} {behind}"
+    assert not (first_look(response, cut(response)).no_refusal and is_refusal(response))

@@ -7,15 +7,16 @@ and the first `OVERLAP_CONTEXT_CHARS` of the passages in their order. Lengths an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Final
 
 from tracejudge.quick import made_quickly
+from tracejudge.signals.first_look import first_look
 from tracejudge.signals.language import guess_language
 from tracejudge.signals.overlap import lexical_overlap
 from tracejudge.signals.refusal import is_refusal
+from tracejudge.signals.stems import cut
 from tracejudge_sdk.trace import Trace
 
 OVERLAP_RESPONSE_CHARS: Final = 4_000
@@ -56,33 +57,40 @@ _VALUES: Final = attrgetter(*_NAMES)
 
 def compute_signals(trace: Trace) -> Signals:
     """The signals of `trace`. Pure; raises nothing on any text."""
+    nodes = trace.source_nodes
     response = trace.response or ""
-    passages = [node.text for node in trace.source_nodes if node.text and not node.text.isspace()]
-    scores = [node.score for node in trace.source_nodes if node.score is not None]
+    texts = [text for node in nodes if (text := node.text)]
+    passages = [text for text in texts if not text.isspace()]
+    compared = response[:OVERLAP_RESPONSE_CHARS]
+    pieces = cut(compared)
+    seen = first_look(response, pieces)
+    scores = [score for node in nodes if (score := node.score) is not None]
     return Signals(
         query_chars=len(trace.query),
         response_chars=len(response),
-        context_chars=sum(len(node.text or "") for node in trace.source_nodes),
-        node_count=len(trace.source_nodes),
+        context_chars=sum(map(len, texts)),
+        node_count=len(nodes),
         text_node_count=len(passages),
-        language=guess_language(response) or guess_language(trace.query),
-        refusal=is_refusal(response),
-        lexical_overlap=lexical_overlap(
-            response[:OVERLAP_RESPONSE_CHARS], list(_first_chars(passages, OVERLAP_CONTEXT_CHARS))
-        ),
-        retrieval_score_min=min(scores, default=None),
+        language="en" if seen.english else guess_language(response) or guess_language(trace.query),
+        refusal=not seen.no_refusal and is_refusal(response),
+        lexical_overlap=lexical_overlap(compared, _first_chars(passages, OVERLAP_CONTEXT_CHARS), pieces),
+        retrieval_score_min=min(scores) if scores else None,
         retrieval_score_median=_median(scores) if scores else None,
-        retrieval_score_max=max(scores, default=None),
+        retrieval_score_max=max(scores) if scores else None,
         has_context=bool(passages),
     )
 
 
-def _first_chars(texts: list[str], limit: int) -> Iterator[str]:
+def _first_chars(texts: list[str], limit: int) -> list[str]:
+    if sum(map(len, texts)) <= limit:
+        return texts
+    found = []
     for text in texts:
         if limit <= 0:
-            return
-        yield text[:limit]
+            break
+        found.append(text[:limit])
         limit -= len(text)
+    return found
 
 
 def _median(scores: list[float]) -> float:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from typing import Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from tracejudge.signals.beyond_ascii import beyond_ascii
 
 LANGUAGE_CHARS: Final = 2_000
 """Enough for some 300 words; more text would not change the guess."""
@@ -83,9 +86,13 @@ _LANGUAGES_OF: Final[dict[str, tuple[str, ...]]] = {
     for word in words.split()
 }
 _ENGLISH: Final = frozenset(STOP_WORDS["en"].split())
-_NOT_ONLY_ENGLISH: Final = frozenset(word for word, languages in _LANGUAGES_OF.items() if languages != ("en",))
+_ALONE, _SHARED, _FOREIGN = 1, 2, 3
+_KINDS: Final = {
+    word: _ALONE if languages == ("en",) else _SHARED if "en" in languages else _FOREIGN
+    for word, languages in _LANGUAGES_OF.items()
+}
+"""Whether a known word is English alone, English and another language's too, or only of others."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _ASCII_LETTERS: Final = string.ascii_letters.encode()
 _ASCII_OTHERS: Final = bytes(code for code in range(256) if code not in _ASCII_LETTERS)
 _ASCII_WORDS: Final = bytes(code if code in _ASCII_LETTERS else 0x20 for code in range(256)).lower()
@@ -99,7 +106,7 @@ def guess_language(text: str) -> str:
         return _by_words(start, "latin")
     ascii_letters = len(start.encode("ascii", "ignore").translate(None, _ASCII_OTHERS))
     # ASCII holds no letter of the other scripts, and most texts are ASCII but for some quotation marks.
-    others = "".join(_NOT_ASCII.findall(start))
+    others = beyond_ascii(start)
     if len(others) < ascii_letters:
         return _by_words(start, "latin")  # whatever the others are, they are fewer
     kana = len(_KANA.findall(others))
@@ -122,18 +129,12 @@ def guess_language(text: str) -> str:
 
 
 def _by_words(text: str, script: str) -> str:
-    words = text.encode().translate(_ASCII_WORDS).decode().split() if text.isascii() else _WORD.findall(text.lower())
-    known = list(filter(_LANGUAGES_OF.__contains__, words))
-    english = list(filter(_ENGLISH.__contains__, known))
-    if (
-        script == "latin"
-        and len(english) >= max(_MIN_LEAD * sum(map(_NOT_ONLY_ENGLISH.__contains__, known)), _MIN_SHARE * len(words), 1)
-        and len(set(english)) >= _MIN_WORDS
-    ):
+    words = ascii_words(text) if text.isascii() else _WORD.findall(text.lower())
+    if script == "latin" and is_english(count_words(words), words):
         return "en"  # whatever the others have: no need to count them one by one
     hits: dict[str, int] = {}
     different: dict[str, int] = {}
-    for word, count in Counter(known).items():
+    for word, count in Counter(filter(_LANGUAGES_OF.__contains__, words)).items():
         for language in _LANGUAGES_OF[word]:
             if (language in _LATIN) == (script == "latin"):
                 hits[language] = hits.get(language, 0) + count
@@ -147,3 +148,43 @@ def _by_words(text: str, script: str) -> str:
     if len(ranked) > 1 and most < _MIN_LEAD * ranked[1][1]:
         return ""
     return language
+
+
+class WordCounts(NamedTuple):
+    """How many words a text has, and how many of them are known: as English alone, as shared with other languages, as
+    foreign."""
+
+    words: int
+    alone: int
+    shared: int
+    foreign: int
+
+
+def ascii_words(text: str) -> list[str]:
+    """The runs of letters of an ASCII text, in lower case."""
+    return text.encode().translate(_ASCII_WORDS).decode().split()
+
+
+def count_words(words: Sequence[str]) -> WordCounts:
+    """The counts of these words, which are in lower case."""
+    kinds = list(filter(None, map(_KINDS.get, words)))
+    return WordCounts(len(words), kinds.count(_ALONE), kinds.count(_SHARED), kinds.count(_FOREIGN))
+
+
+def is_english(counts: WordCounts, words: Iterable[str]) -> bool:
+    """True when a text in Latin letters with these counts is English, whatever the other languages have of it. `words`
+    are its words, or some of them."""
+    english = counts.alone + counts.shared
+    least = max(_MIN_LEAD * (counts.shared + counts.foreign), _MIN_SHARE * counts.words, 1)
+    return english >= least and _holds_different(words, _ENGLISH)
+
+
+def _holds_different(words: Iterable[str], known: Collection[str]) -> bool:
+    """`_MIN_WORDS` different ones of `known`: they stand near the beginning where there are any."""
+    found: set[str] = set()
+    for word in words:
+        if word in known:
+            found.add(word)
+            if len(found) >= _MIN_WORDS:
+                return True
+    return False

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Final
 
+from tracejudge.signals.beyond_ascii import beyond_ascii
 from tracejudge.signals.stems import NUMBER_STEMS, content_stem, content_stems, tokens
 
 # Neither alternative begins with a repetition, else a long run of blanks would cost its square.
@@ -87,7 +88,7 @@ def can_split(text: str) -> bool:
     """False for text mostly in a script without spaces between words (Chinese, Japanese, Thai, ...)."""
     if text.isascii():
         return True
-    unspaced = len(_UNSPACED.findall(text))
+    unspaced = len(_UNSPACED.findall(beyond_ascii(text)))  # none of them is ASCII
     return unspaced == 0 or unspaced <= _UNSPACED_SHARE * len(_LETTER.findall(text))
 
 

@@ -7,10 +7,11 @@ its response, and the passages nobody has shown before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from tracejudge.signals.lexical import can_split
-from tracejudge.signals.stems import different_stems, piecewise_stems
+from tracejudge.signals.stems import cut, different_stems, stems_of
 
 _MOST_STEMS: Final = 500_000  # of a generation: two of them are some 10 MB, and a few thousand passages
 _AS_MUCH_AS: Final = 20  # stems: what an entry takes beside its own
@@ -58,10 +59,11 @@ PASSAGES: Final = Remembered()
 """Of this process."""
 
 
-def lexical_overlap(response: str, passages: Sequence[str]) -> float | None:
+def lexical_overlap(response: str, passages: Sequence[str], pieces: Sequence[str] | None = None) -> float | None:
     """Share in [0, 1] of the response's content words that occur in the passages.
 
-    None where there is nothing to compare: no content word, no passage with text, or a script without spaces.
+    None where there is nothing to compare: no content word, no passage with text, or a script without spaces. `pieces`
+    is what `cut` gives of the response, where somebody has it.
     """
     texts = [passage for passage in passages if passage and not passage.isspace()]
     if not texts or not can_split(response):
@@ -69,11 +71,8 @@ def lexical_overlap(response: str, passages: Sequence[str]) -> float | None:
     of_passages = [words for words in map(PASSAGES.words, texts) if words is not None]
     if len(of_passages) < len(texts):
         return None
-    own = piecewise_stems(response)
+    own = stems_of(cut(response) if pieces is None else pieces)
     if not own:
         return None
-    different = set(own)
-    found: set[str] = set()
-    for words in of_passages:
-        found |= different.intersection(words)
+    found = set(own).intersection(chain.from_iterable(of_passages))
     return sum(map(found.__contains__, own)) / len(own)

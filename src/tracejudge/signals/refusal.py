@@ -8,7 +8,7 @@ about somebody else's lack of information is found wrongly; both are rare at the
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 REFUSAL_CHARS: Final = 240
 """About the first two sentences: where an answer that declines says so."""
@@ -112,6 +112,35 @@ _NEEDLES: Final[dict[str, tuple[str, ...]]] = {
 }
 """By language, texts of which one occurs wherever one of its phrases does. Finding a text costs a hundredth of finding
 a pattern, and most answers hold none of them."""
+
+
+def may_refuse(piece: str) -> bool:
+    """False for a run of ASCII letters, digits, full stops, commas and apostrophes that stands in no refusal: where
+    all of them are so, `is_refusal` finds none in an ASCII text without grave accents."""
+    return piece.strip(".,'") in _NO_ANSWER_BEGINS or any(mark.stands_in(piece) for mark in _MARKS)
+
+
+class _Mark(NamedTuple):
+    """The longest run of a needle, and whether the needle has a blank before and behind it."""
+
+    run: str
+    begins: bool
+    ends: bool
+
+    def stands_in(self, piece: str) -> bool:
+        if self.begins:
+            return piece == self.run if self.ends else piece.startswith(self.run)
+        return piece.endswith(self.run) if self.ends else self.run in piece
+
+
+def _mark(needle: str) -> _Mark:
+    run = max(reversed(needle.split()), key=len)  # of "as an ai" the last: the others stand in every text
+    at = needle.rindex(run)
+    return _Mark(run, begins=at > 0, ends=at + len(run) < len(needle))
+
+
+_MARKS: Final = frozenset(_mark(needle) for needles in _NEEDLES.values() for needle in needles if needle.isascii())
+_NO_ANSWER_BEGINS: Final = frozenset(re.findall("[a-z]+", text)[0] for text in _NO_ANSWER)
 
 _BY_LANGUAGE: Final = tuple(
     (_NEEDLES[language], re.compile("|".join(phrases))) for language, phrases in REFUSAL_PHRASES.items()

@@ -6,10 +6,11 @@ The stop list and the stemming are for English; other languages with spaces betw
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import Final, cast
 
+from tracejudge.signals.memo import Memo
 from tracejudge.signals.stop_words import NUMBER_WORDS, STOP_WORDS
 
 # A number with its inner points and commas, or a run of letters and digits with at most one apostrophe inside. Lengths
@@ -63,23 +64,12 @@ def _plain_number(text: str) -> str:
 NUMBER_STEMS: Final = {stem(word): digits for word, digits in NUMBER_WORDS.items()}
 """The stem of a number word to its digits."""
 
-_LONGEST_CACHED: Final = 64  # numbers and words with an apostrophe can be longer; a cache full of those is heavy
-_MOST_CACHED: Final = 65_536
+
+def _content_stem(token: str) -> str:
+    return "" if token.lower().replace("’", "'") in STOP_WORDS else stem(token)
 
 
-class _Stems(dict[str, str]):
-    """The stem of each content word, "" for a stop word. Looked up as a dict, since it is asked for every token."""
-
-    def __missing__(self, token: str) -> str:
-        word = "" if token.lower().replace("’", "'") in STOP_WORDS else stem(token)
-        if len(token) <= _LONGEST_CACHED:
-            if len(self) >= _MOST_CACHED:
-                self.clear()  # rare words go, and common ones are back at once
-            self[token] = word
-        return word
-
-
-STEMS: Final = _Stems()
+STEMS: Final = Memo(_content_stem)
 content_stem: Final = STEMS.__getitem__
 """The stem of a token, "" for a stop word."""
 
@@ -89,41 +79,40 @@ def content_stems(text: str) -> list[str]:
     return list(filter(None, map(content_stem, tokens(text))))
 
 
-class _Pieces(dict[str, "str | tuple[str, ...]"]):
-    """What stands between two blanks, with its full stops and commas, to its stem: "" for none, a tuple for several."""
-
-    def __missing__(self, piece: str) -> str | tuple[str, ...]:
-        found = content_stems(piece)
-        stems = found[0] if len(found) == 1 else tuple(found) or ""
-        if len(piece) <= _LONGEST_CACHED:
-            if len(self) >= _MOST_CACHED:
-                self.clear()
-            self[piece] = stems
-        return stems
+def _piece_stems(piece: str) -> str | tuple[str, ...]:
+    """Of what stands between two blanks, with its full stops and commas: "" for no stem, a tuple for several."""
+    found = content_stems(piece)
+    return found[0] if len(found) == 1 else tuple(found) or ""
 
 
-_PIECES: Final = _Pieces()
+_PIECES: Final = Memo(_piece_stems)
 _INSIDE: Final = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyz.,'")
 _CUT: Final = bytes(low if low in _INSIDE or low >= 0x80 else 0x20 for low in bytes(range(256)).lower())
 """Of a byte its lower case, or a blank for an ASCII sign that is in no word and no number."""
 
 
+def cut(text: str) -> list[str]:
+    """What stands between blanks and signs in `text`, with ASCII letters in lower case: runs of letters, digits, full
+    stops, commas and apostrophes."""
+    return text.encode("utf-8", "surrogatepass").translate(_CUT).decode("utf-8", "surrogatepass").split()
+
+
 def piecewise_stems(text: str) -> list[str]:
     """The same stems as `content_stems`, in no order, in a third of the time: no word reaches over a blank."""
-    stems: list[str | tuple[str, ...]] = list(filter(None, _of_pieces(text)))
+    return stems_of(cut(text))
+
+
+def stems_of(pieces: Iterable[str]) -> list[str]:
+    """The stems of what `cut` gave."""
+    stems: list[str | tuple[str, ...]] = list(filter(None, map(_PIECES.__getitem__, pieces)))
     return cast("list[str]", stems) if _each_is_one(stems) else _one_by_one(stems)
 
 
 def different_stems(text: str) -> set[str]:
     """The stems of `piecewise_stems`, each once: half of a passage's words say nothing new."""
-    stems = set(_of_pieces(text))
+    stems = set(map(_PIECES.__getitem__, cut(text)))
     stems.discard("")
     return cast("set[str]", stems) if _each_is_one(stems) else set(_one_by_one(stems))
-
-
-def _of_pieces(text: str) -> Iterator[str | tuple[str, ...]]:
-    pieces = text.encode("utf-8", "surrogatepass").translate(_CUT).decode("utf-8", "surrogatepass").split()
-    return map(_PIECES.__getitem__, pieces)
 
 
 def _each_is_one(stems: Collection[str | tuple[str, ...]]) -> bool:
