@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tracejudge.scores import Outcome
 from tracejudge.store import values
 from tracejudge.store.values import RowRefused
 
@@ -69,3 +70,21 @@ def test_json_never_holds_nan_and_always_is_utf8() -> None:
 def test_lone_surrogates_become_replacement_characters() -> None:
     assert values.text("t", "a\udfffb") == "a\ufffdb"
     assert values.text("t", "\U0001f600") == "\U0001f600"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 1, "b": 0.5, "c": None, "d": True, "e": "é漢", "f": [1, {"g": '\n"\\'}]},
+        {"large": 2**70, "float": 1e22, "small": -5e-324, "zero": -0.0},
+        {1: "one", None: "none"},
+        {"not a number": float("nan"), "endless": float("-inf")},
+        {"lone": "\ud800"},
+        {"instant": datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc), "outcome": Outcome.PASSED},
+    ],
+)
+def test_json_says_the_same_with_and_without_orjson(value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("orjson", reason="without orjson there is one way only")
+    quickly = json.loads(values.to_json("value", value))
+    monkeypatch.setattr(values, "_quick_json", None)
+    assert json.loads(values.to_json("value", value)) == quickly

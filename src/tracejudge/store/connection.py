@@ -78,7 +78,7 @@ class Connection:
         self._execution_s = max_execution_s
         self._settings = {"max_memory_usage": str(max_memory_bytes), "max_execution_time": f"{max_execution_s:g}"}
         self._pid = os.getpid()
-        self._local = threading.local()
+        self._made: tuple[int, Client] | None = None  # of which generation; all threads use it
         self._lock = threading.Lock()
         self._generation = 0
         self._endpoint: Endpoint | None = None
@@ -252,13 +252,16 @@ class Connection:
             )
 
     def _client(self) -> Client:
-        if getattr(self._local, "generation", None) != self._generation:
+        # One for all threads: without a session it keeps nothing between two statements, its pool gives each of them a
+        # socket, and to make one takes several requests.
+        made = self._made
+        if made is None or made[0] != self._generation:
             with self._lock:
                 self._check()  # once closed, it must not become the directory's owner again
-                self._local.client = self._new_client()
-                self._local.generation = self._generation
-        client: Client = self._local.client
-        return client
+                made = self._made
+                if made is None or made[0] != self._generation:
+                    made = self._made = (self._generation, self._new_client())
+        return made[1]
 
     def _new_client(self) -> Client:
         import clickhouse_connect

@@ -11,7 +11,7 @@ from typing import Final
 
 from tracejudge.scores import TraceKey
 from tracejudge.store.connection import Connection
-from tracejudge.store.values import BoundTexts, from_milliseconds, milliseconds
+from tracejudge.store.values import BoundTexts, from_milliseconds
 
 _COLUMNS: Final = {
     "environment": "String",
@@ -35,6 +35,8 @@ def key_parameters(keys: Iterable[TraceKey]) -> dict[str, BoundTexts]:
 KEYS_IN: Final = f"(environment, app, trace_id) IN (SELECT k.1, k.2, k.3 FROM (SELECT arrayJoin({_KEYS}) AS k))"
 """Condition for the keys of `key_parameters`, which finds them through the primary key."""
 
+_FIND: Final = f"SELECT environment, app, trace_id, event_time FROM trace_index FINAL WHERE {KEYS_IN}"
+
 
 class TraceIndex:
     """Where traces are."""
@@ -46,14 +48,12 @@ class TraceIndex:
         """The fixed event times of those keys that are known."""
         if not keys:
             return {}
-        rows = self._connection.query(
-            f"SELECT environment, app, trace_id, event_time FROM trace_index FINAL WHERE {KEYS_IN}",
-            key_parameters(keys),
-        )
+        rows = self._connection.query(_FIND, key_parameters(keys))
         return {TraceKey(*row[:3]): from_milliseconds(row[3]) for row in rows}
 
-    def fix(self, wanted: Mapping[TraceKey, datetime]) -> dict[TraceKey, datetime]:
-        """The event times of these keys: the stored one where there is one, else `wanted`, which is stored now.
+    def fix(self, wanted: Mapping[TraceKey, int]) -> dict[TraceKey, int]:
+        """The event times of these keys, in ms since 1970: the stored one where there is one, else `wanted`, which is
+        stored now.
 
         Of several writers that bring a new key at once the first to be stamped by the store wins, and each reads that
         back: a record that is only delivered twice carries the same time anyway.
@@ -62,17 +62,13 @@ class TraceIndex:
             return {}
         # Without a look beforehand: what is known already keeps its time, since its row was stamped before. The stamp
         # is the default of `row_version`, by the store's clock.
-        self._connection.insert_columns(
-            "trace_index",
-            _COLUMNS,
-            [
-                [key.environment for key in wanted],
-                [key.app for key in wanted],
-                [key.trace_id for key in wanted],
-                [milliseconds("event_time", at) for at in wanted.values()],
-            ],
-        )
-        return {**wanted, **self.find(list(wanted))}
+        self._connection.insert_columns("trace_index", _COLUMNS, [*zip(*wanted, strict=True), list(wanted.values())])
+        found = self._connection.query_columns(_FIND, key_parameters(wanted))
+        fixed = dict(wanted)
+        if found:
+            environments, apps, trace_ids, event_times = found
+            fixed.update(zip(map(TraceKey, environments, apps, trace_ids), event_times, strict=True))
+        return fixed
 
     def places(
         self, trace_id: str, *, environment: str | None = None, app: str | None = None

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from tracejudge.scores import TraceKey
-from tracejudge.store.blocks import Block, instants_us
+from tracejudge.store.blocks import Block
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.queries import TraceFilter
 from tracejudge.store.rows import Inserted, StoredTrace, TracePlace
@@ -91,15 +91,15 @@ class Traces(Table[StoredTrace]):
         block = self._checked(traces)
         if block is not None:
             keys = [one.key for one in traces]
-            wanted = zip(reversed(keys), reversed(traces), strict=True)
-            fixed = self._index.fix({key: one.trace.event_time for key, one in wanted})
-            block.columns["event_time"] = [us // 1000 for us in instants_us([fixed[key] for key in keys])]
+            wanted = zip(reversed(keys), reversed(block.columns["event_time"]), strict=True)
+            fixed = self._index.fix(dict(wanted))
+            block.columns["event_time"] = [fixed[key] for key in keys]
             if self._write_block(block):
                 return Inserted(stored=len(traces))
         good, bad = self._encode_all(traces)
-        fixed = self._index.fix({traces[i].key: traces[i].trace.event_time for i, _ in reversed(good)})
         at = self.columns.names.index("event_time")
-        good = [(i, (*row[:at], milliseconds("event_time", fixed[traces[i].key]), *row[at + 1 :])) for i, row in good]
+        fixed = self._index.fix({traces[i].key: row[at] for i, row in reversed(good)})
+        good = [(i, (*row[:at], fixed[traces[i].key], *row[at + 1 :])) for i, row in good]
         return self._write(traces, good, bad)
 
     def get(self, trace_id: str, *, environment: str | None = None, app: str | None = None) -> list[StoredTrace]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any, Final
@@ -154,6 +154,8 @@ def to_json(name: str, value: object) -> str:
     """JSON text that always is UTF-8 and never holds NaN; what JSON cannot hold becomes its text."""
     if not value and isinstance(value, dict):
         return "{}"  # of most passages
+    if _quick_json is not None and (data := _quick_json(value)) is not None:
+        return data
     try:
         data = _JSON.encode(value)
         data.encode()
@@ -166,6 +168,26 @@ def to_json(name: str, value: object) -> str:
     return data
 
 
+def _quick() -> Callable[[object], str | None] | None:
+    """With orjson (`tracejudge[fast]`), which takes a fifth of the time: the JSON text of plain values, None for what
+    only the closer look below knows how to say."""
+    try:
+        import orjson
+    except ImportError:
+        return None
+    options = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+    dumps = orjson.dumps
+
+    def quick(value: object) -> str | None:
+        try:
+            return dumps(value, None, options).decode()
+        except TypeError:  # orjson's own errors are TypeErrors
+            return None
+
+    return quick
+
+
+_quick_json: Final = _quick()
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
