@@ -15,7 +15,7 @@ class PipelineLimits:
     max_in_flight_records: int = 2_000
     max_in_flight_bytes: int = 64_000_000  # of record values; as objects they take several times that
     max_offset_gap: int = 10_000  # per partition, records at or beyond the oldest unfinished one
-    batch_records: int = 500
+    batch_records: int = 1_000
     batch_wait_s: float = 0.5  # how long a batch waits to be filled
     judge_in_flight: int = 256  # traces handed to one judge at once; the others can still be left to somebody else
     past_patience: Literal["undecided", "invalid"] = "undecided"  # of traces whose judge was down for too long

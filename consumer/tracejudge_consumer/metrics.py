@@ -6,11 +6,12 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tracejudge.scores import JudgeCall, LedgerRow, Score
+from tracejudge_consumer.distribution import Distribution
 from tracejudge_consumer.intake import PartitionKey
 
 MetricName = Literal[
@@ -88,9 +89,9 @@ class Metrics:
         self.calls = counter(of, "tracejudge_judge_calls_total", "Calls to judge models.", "judge", "status")
         self.verdicts = counter(of, "tracejudge_verdicts_total", "Verdicts by where they came from.", "judge", "source")
         latency: MetricName = "tracejudge_judge_latency_seconds"
-        self.judge_latency = Histogram(latency, "Time of a judge call.", ["judge"], registry=of, buckets=_LATENCY_S)
+        self.judge_latency = Distribution(latency, "Time of a judge call.", "judge", _LATENCY_S, of)
         to_score: MetricName = "tracejudge_event_to_score_seconds"
-        self.event_to_score = Histogram(to_score, "From serving to score.", ["judge"], registry=of, buckets=_TO_SCORE_S)
+        self.event_to_score = Distribution(to_score, "From serving to score.", "judge", _TO_SCORE_S, of)
         self.store_retries = counter(of, "tracejudge_store_retries_total", "Store calls repeated.")
         self.commits = counter(of, "tracejudge_commits_total", "Commits of offsets.", "result")
         self.commit_age = gauge(of, "tracejudge_commit_age_seconds", "Since offsets were last committed.")
@@ -131,12 +132,11 @@ class Metrics:
             self.ledger.labels(judge, decision).inc(count)
         for (judge, status), count in Tally((call.judge_name, call.status) for call in calls).items():
             self.calls.labels(judge, status).inc(count)
-        to_score = {name: self.event_to_score.labels(name) for name in {one.judge_name for one in scores}}
-        for one in scores:
-            to_score[one.judge_name].observe(max(0.0, (one.judged_at - one.event_time).total_seconds()))
-        latency = {name: self.judge_latency.labels(name) for name in {call.judge_name for call in calls}}
-        for call in calls:
-            latency[call.judge_name].observe(call.latency_ms / 1000)
+        for judge in {one.judge_name for one in scores}:
+            ages = [one.judged_at - one.event_time for one in scores if one.judge_name == judge]
+            self.event_to_score.observe(judge, [max(0.0, age.total_seconds()) for age in ages])
+        for judge in {call.judge_name for call in calls}:
+            self.judge_latency.observe(judge, [call.latency_ms / 1000 for call in calls if call.judge_name == judge])
 
     def watch_circuits(self, availability: Callable[[], Mapping[str, Availability]]) -> None:
         """Shows each judge's circuit as it is when somebody looks."""

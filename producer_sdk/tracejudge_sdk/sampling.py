@@ -29,5 +29,7 @@ def keep(trace_id: str, probability: float, salt: str) -> bool:
     """
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"probability: {probability!r} is not in [0, 1]")
+    if probability == 1.0:
+        return True
     # Both sides are integers: a float position would round up to 1.0 and be lost at probability 1.
     return position(trace_id, salt) < int(probability * _TWO_TO_64)

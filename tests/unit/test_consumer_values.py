@@ -8,12 +8,14 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from tests.support.all_metrics import all_metrics
 from tracejudge.scores import DeadLetter, Decision, InvalidReason, Outcome
 from tracejudge.testing import ManualClock, make_score, make_trace
 from tracejudge_consumer.assembler import assemble
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit, TooManyDeadLetters, dead_letter
+from tracejudge_consumer.distribution import Distribution
 from tracejudge_consumer.health import Health
 from tracejudge_consumer.intake import PartitionKey, RawRecord
 from tracejudge_consumer.limits import PipelineLimits
@@ -197,3 +199,16 @@ def test_limits_below_zero_are_refused(name: str) -> None:
     values: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match=name):
         PipelineLimits(**values)
+
+
+def test_a_distribution_shows_what_the_library_s_histogram_shows() -> None:
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    distribution = Distribution("waits_seconds", "Waits.", "judge", (0.5, 1, 60), ours)
+    histogram = Histogram("waits_seconds", "Waits.", ["judge"], buckets=(0.5, 1, 60), registry=theirs)
+    for judge, values in (("a", [0.0, 0.5, 0.7, 1.0]), ("b", [3600.0]), ("a", [59.0, 60.5]), ("c", [])):
+        distribution.observe(judge, values)
+        for value in values:
+            histogram.labels(judge).observe(value)
+    histogram.labels("c")
+    shown = [line for line in generate_latest(theirs).decode().splitlines() if "_created" not in line]
+    assert generate_latest(ours).decode().splitlines() == shown

@@ -33,7 +33,7 @@ class ConsumerSettings(_Section):
     """How the queue is read. Sizes in records and bytes, times in seconds."""
 
     group: Annotated[str, Field(min_length=1)] = "tracejudge"
-    batch_records: Annotated[int, Field(ge=1, le=10_000)] = 500
+    batch_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
     batch_wait_s: Annotated[float, Field(gt=0, le=60)] = 0.5
     max_in_flight_records: Annotated[int, Field(ge=1)] = 2_000
     max_in_flight_bytes: Annotated[int, Field(ge=1_000_000)] = 64_000_000

@@ -88,14 +88,15 @@ def plan(
             continue  # the redelivered usual: nothing to compute
         signals = compute_signals(trace)
         if unscored:
+            place = record.place
             to_store.append(
                 StoredTrace(
                     trace=trace,
                     signals=signals.as_dict(),
                     ingested_at=at,
-                    source=record.place.source,
-                    partition=record.place.partition,
-                    offset=record.place.offset,
+                    source=place.source,
+                    partition=place.partition,
+                    offset=place.offset,
                 )
             )
         sampled = sample(trace, signals, policy, open_names, epochs.at(trace.event_time))

@@ -97,7 +97,8 @@ class Limiter:
         with self._lock:
             self._held -= 1
             self._held_background -= background
-            self._hand_out()
+            if self._live or self._background:
+                self._hand_out()
 
     async def begin(self, tokens: int) -> None:
         """Waits, with the slot in hand, until the endpoint's rates allow a call of about `tokens`; then it is open."""
@@ -112,7 +113,8 @@ class Limiter:
             self._open_calls -= 1
             busy = self._held >= self._concurrency.limit
             self._concurrency.answered(latency_s, busy=busy)
-            self._hand_out()
+            if self._live or self._background:
+                self._hand_out()
 
     def refused(self, *, retry_after_s: float | None = None) -> None:
         """A call that was begun was refused for want of capacity, or timed out."""

@@ -61,7 +61,11 @@ def sample(
 
     `epoch` is the one in force at the trace's event time; without it the policy stands as written.
     """
-    stratum = next((each for each in policy.strata if each.when.holds(trace, signals, epoch)), None)
+    stratum = None
+    for each in policy.strata:
+        if each.when.holds(trace, signals, epoch):
+            stratum = each
+            break
     rules = [rule for rule in policy.rules if rule.when.holds(trace, signals, epoch)]
     return SampledTrace(
         trace=trace,
@@ -117,8 +121,10 @@ def _governed(
 ) -> tuple[float | None, str]:
     """The lowest chance that a governor of this judge and app leaves, and its name; None where none has a say yet."""
     lowest, by = None, ""
-    for governor in policy.governors if epoch is not None else ():
-        rates = epoch.rates.get(governor.name) if epoch is not None else None
+    if epoch is None:
+        return lowest, by
+    for governor in policy.governors:
+        rates = epoch.rates.get(governor.name)
         if rates is None or not governor.governs(judge_name, app):
             continue
         chance = rates.chance(own, rule, stratum)

@@ -46,6 +46,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         self._judge_id = spec.judge_id()
         self._timed_by_calls = spec.asks_model
         self._spec = spec
+        self._required = spec.required
         self._clock = clock
         # Looked up once: LlamaIndex's evaluators are abstract classes, which are slow to be asked about.
         self._facts_inner = inner if isinstance(inner, FactsEvaluator) else None
@@ -130,7 +131,7 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         )
 
     def _lacking(self, facts: Facts, trace: Trace | None = None) -> Judgement | None:
-        for need in self._spec.required:
+        for need in self._required:
             if facts.lacks(need):
                 if need == "context" and trace is not None and _ids_only(trace):
                     return not_applicable("no_passage_text", "no passage text: the source nodes came as ids only")
