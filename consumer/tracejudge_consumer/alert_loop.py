@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 LEASE: Final = "alert-loop"
 LOOP_STATE: Final = "alert-loop"  # the snapshot that holds the cursor; all others are the engine's
 _FORMAT: Final = 1
-_SAVE_EVERY_ROWS: Final = 20_000  # while catching up: a save costs as much as some thousand rows
+_SAVE_EVERY_ROWS: Final = 30_000  # while catching up: a save costs as much as some thousand rows
 
 
 class AlertLoop:

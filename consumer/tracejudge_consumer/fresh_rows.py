@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from tracejudge.alerts import SeenRows
@@ -79,7 +80,9 @@ class FreshRows:
             return Rows([], None)
         cursor, last = self.cursor, Cursor(rows[-1].judged_at, rows[-1].trace_id)
         fresh = [score for score in rows if self._seen.add(score)]
-        late = 0 if cursor is None else sum((s.judged_at, s.trace_id) <= cursor for s in fresh)
+        late = 0
+        if cursor is not None:  # rows are in order: those behind it come first
+            late = sum(1 for _ in takewhile(lambda one: (one.judged_at, one.trace_id) <= cursor, fresh))
         if late:
             self.late += late
             logger.info("alert loop: %d rows turned up behind the cursor and are folded on arrival", late)

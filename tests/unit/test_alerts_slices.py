@@ -106,3 +106,16 @@ def test_alertmanager_gets_names_of_labels_that_it_takes() -> None:
     events = Engine([rule("tags.cost-center")]).fold(rows, facts=said(rows, **{"tags__cost-center": "a b"}))
     (alert,) = alertmanager_body(events[0])
     assert alert["labels"]["slice_tags_cost_center"] == "a b"
+
+
+def test_values_without_number_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the engine keeps to find series by is bounded as well, and bounding it changes nothing."""
+    rows = [row(k, version=f"v{k % 40}", passed=k % 7 != 0) for k in range(400)]
+    rule = MinimumRule(name="quality", judge="lexical", minimum=0.9, group_by=("version",), max_series=3)
+    free = Engine([rule])
+    expected = free.fold(rows)
+    monkeypatch.setattr("tracejudge.alerts.engine._MAX_WAYS", 5)
+    bounded = Engine([rule])
+    assert bounded.fold(rows) == expected
+    assert len(bounded._ways) <= 5 < len(free._ways)
+    assert bounded.status() == free.status()

@@ -47,18 +47,12 @@ _DAY: Final = 24
 
 
 class _Hour(NamedTuple):
-    """Sums over the rows of an hour: w, w x, w^2, w^2 x."""
+    """Sums over rows: w, w x, w^2, w^2 x."""
 
     w: float = 0.0
     wx: float = 0.0
     w2: float = 0.0
     w2x: float = 0.0
-
-    def plus(self, *, passed: bool, weight: float) -> _Hour:
-        square = weight * weight
-        if passed:
-            return _Hour(self.w + weight, self.wx + weight, self.w2 + square, self.w2x + square)
-        return _Hour(self.w + weight, self.wx, self.w2 + square, self.w2x)
 
 
 class Baseline:
@@ -96,19 +90,19 @@ class Baseline:
         self.since_hour: int | None = None  # the first hour seen
         self._sums = _Hour()
         self._day = [[0.0] * 6 for _ in range(_DAY)]  # w, wx, w^2, and of chi^2: S^2/Q, S W/Q, W^2/Q
-        self._waiting: dict[int, _Hour] = {}
+        self._waiting: dict[int, list[float]] = {}  # w, w x, w^2 and w^2 x of each hour
         self._moved_to = -1
         self._derive()
 
     def bets(self, at: datetime) -> Bets | None:
         """What to bet on for a row of this event time; None while no drop could be told from chance."""
-        return self.bets_of_hour(_hour(at) % _DAY)
+        return self.bets_of_hour(hour_of(at))
 
     def bets_of_hour(self, hour_of_day: int) -> Bets | None:
-        """The bets of an hour of the day, 0 to 23, UTC; None while no drop could be told from chance."""
+        """The same for an hour of the day, UTC, or one counted since 1970."""
         if not self._prior:
             return None
-        place = hour_of_day % len(self._boundaries)
+        place = hour_of_day % len(self._boundaries)  # 24, or 1 where no season is known
         bets = self._bets.get(place)
         if bets is None:  # made when asked for: between two hours learned, a series meets one or two hours of the day
             bets = self._bets[place] = Bets(
@@ -133,17 +127,20 @@ class Baseline:
         """What the rows seen so far tell of the hour that `at` is in; None where hours are no longer kept."""
         if self.frozen:
             return None
-        held = self._waiting.get(_hour(at))
-        return HourSoFar() if held is None else HourSoFar(held.w, held.wx, held.w2)
+        held = self._waiting.get(hour_of(at))
+        return HourSoFar() if held is None else HourSoFar(*held[:3])
 
     def see(self, *, passed: bool, weight: float, at: datetime) -> None:
         """Remembers a row; it counts once its hour is old enough."""
-        if self.frozen:
-            return
-        hour = _hour(at)
-        if self.since_hour is None or hour < self.since_hour:
-            self.since_hour = hour
-        self._waiting[hour] = self._waiting.get(hour, _Hour()).plus(passed=passed, weight=weight)
+        self.see_in(hour_of(at), passed=passed, weight=weight)
+
+    def see_in(self, hour: int, *, passed: bool, weight: float) -> None:
+        """The same, of a row of an hour counted since 1970."""
+        square = weight * weight
+        if passed:
+            self.see_hour(hour, weight, weight, square, square)
+        else:
+            self.see_hour(hour, weight, 0.0, square, 0.0)
 
     def see_hour(self, hour: int, w: float, wx: float, w2: float, w2x: float) -> None:
         """Remembers many rows of an hour (counted since 1970) by their sums of w, w x, w^2 and w^2 x."""
@@ -151,8 +148,14 @@ class Baseline:
             return
         if self.since_hour is None or hour < self.since_hour:
             self.since_hour = hour
-        held = self._waiting.get(hour, _Hour())
-        self._waiting[hour] = _Hour(held.w + w, held.wx + wx, held.w2 + w2, held.w2x + w2x)
+        held = self._waiting.get(hour)
+        if held is None:
+            self._waiting[hour] = [w, wx, w2, w2x]
+            return
+        held[0] += w
+        held[1] += wx
+        held[2] += w2
+        held[3] += w2x
 
     def seed(self, *, rows: float, rate: float, weight: float = 1.0) -> None:
         """Takes a rate as known from so many rows of one weight, of no particular hour."""
@@ -166,7 +169,10 @@ class Baseline:
 
         Half of its own age is old enough for a young series, which would otherwise know nothing for two days.
         """
-        now = _hour(watermark)
+        self.move_to_hour(hour_of(watermark))
+
+    def move_to_hour(self, now: int) -> None:
+        """The same, with the watermark in an hour counted since 1970."""
         if now == self._moved_to or self.frozen or self.since_hour is None:
             return
         self._moved_to = now
@@ -190,7 +196,7 @@ class Baseline:
     def split_since(self, at: datetime) -> Baseline:
         """Takes out the waiting hours from that instant on, which belong to a fall, as a baseline of their own."""
         rest = Baseline(drop=self.drop, reference_h=self.reference_h)
-        for hour in [hour for hour in self._waiting if hour >= _hour(at)]:
+        for hour in [hour for hour in self._waiting if hour >= hour_of(at)]:
             rest._waiting[hour] = self._waiting.pop(hour)
         rest.since_hour = min(rest._waiting, default=None)
         return rest
@@ -198,11 +204,12 @@ class Baseline:
     def absorb(self, other: Baseline) -> None:
         """Learns all that the other has seen and not yet learned: it was good after all."""
         for hour, cell in other._waiting.items():
-            held = self._waiting.get(hour, _Hour())
-            self._waiting[hour] = _Hour(*(a + b for a, b in zip(held, cell, strict=True)))
+            held = self._waiting.get(hour, [0.0] * 4)
+            self._waiting[hour] = [a + b for a, b in zip(held, cell, strict=True)]
         self.learn_all()
 
-    def _learn(self, hour: int, cell: _Hour) -> None:
+    def _learn(self, hour: int, sums: list[float]) -> None:
+        cell = _Hour(*sums)
         if self.hours >= MEMORY_H:
             fade = 1.0 - 1.0 / MEMORY_H
             self.hours *= fade
@@ -277,7 +284,11 @@ class Baseline:
         return [0.0 if rate is None else shrink * (rate - mean) for rate in raw], shrink
 
     def to_state(self) -> dict[str, Any]:
-        """JSON values; `from_state` continues exactly."""
+        """JSON values; `from_state` continues exactly.
+
+        Tuples, where they hold numbers alone: the garbage collector does not go through those again and again, and a
+        thousand series have a hundred thousand of them.
+        """
         return {
             "drop": self.drop,
             "reference_h": self.reference_h,
@@ -285,9 +296,9 @@ class Baseline:
             "frozen": self.frozen,
             "hours": self.hours,
             "since_hour": self.since_hour,
-            "sums": list(self._sums),
-            "day": [list(row) for row in self._day],
-            "waiting": [[hour, *cell] for hour, cell in self._waiting.items()],
+            "sums": tuple(self._sums),
+            "day": [tuple(row) for row in self._day],
+            "waiting": [(hour, *cell) for hour, cell in self._waiting.items()],
         }
 
     @classmethod
@@ -298,10 +309,11 @@ class Baseline:
         baseline.since_hour = state["since_hour"]
         baseline._sums = _Hour(*state["sums"])
         baseline._day = [list(row) for row in state["day"]]
-        baseline._waiting = {int(hour): _Hour(*cell) for hour, *cell in state["waiting"]}
+        baseline._waiting = {int(hour): [float(one) for one in cell] for hour, *cell in state["waiting"]}
         baseline._derive()
         return baseline
 
 
-def _hour(at: datetime) -> int:
+def hour_of(at: datetime) -> int:
+    """The hour of an instant, counted since 1970."""
     return int(at.timestamp()) // 3600

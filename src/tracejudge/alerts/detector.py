@@ -20,6 +20,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import mul
 from typing import Any, Final
 
 from tracejudge.alerts.bets import FIRST_PRIOR, ODDS, PRIOR, Bets
@@ -80,20 +81,24 @@ class DropDetector:
         self._multiply(cache.factors[passed], cache.logs[passed], hours=hours, place=place)
 
     def _multiply(self, factors: Sequence[float], logs: Sequence[float], *, hours: float, place: Place) -> None:
-        self.hours = [min((r + hours) * factor, _CEILING) for r, factor in zip(self.hours, factors, strict=True)]
+        self.hours = [
+            r if (r := (before + hours) * factor) < _CEILING else _CEILING
+            for before, factor in zip(self.hours, factors, strict=True)
+        ]
         cusum, starts = self.cusum, self.starts
         for j, log in enumerate(logs):
             level = cusum[j]
-            if level == 0.0:
-                if log <= 0.0:
-                    continue
+            if level > 0.0:
+                level += log
+                cusum[j] = level if level > 0.0 else 0.0
+            elif log > 0.0:
                 starts[j] = place
-            cusum[j] = max(0.0, level + log)
+                cusum[j] = log
 
     @property
     def evidence_hours(self) -> float:
         """M, in hours: compare it with the alarm level A."""
-        return math.fsum(w * r for w, r in zip(self.bets.prior, self.hours, strict=True))
+        return math.fsum(map(mul, self.bets.prior, self.hours))
 
     @property
     def leading(self) -> int:
@@ -125,12 +130,12 @@ class DropDetector:
         ]
         return {
             "boundary": self.bets.boundary,
-            "prior": list(self.bets.prior),
+            "prior": self.bets.prior,
             "phi": self.bets.phi,
             "spread": self.bets.spread,
-            "weights": list(PRIOR),
-            "hours": list(self.hours),
-            "cusum": list(self.cusum),
+            "weights": PRIOR,
+            "hours": tuple(self.hours),
+            "cusum": tuple(self.cusum),
             "starts": starts,
         }
 
@@ -171,12 +176,12 @@ class _Factors:
         return cls(bets, weight, deff, (failed, passed), (tuple(map(math.log, failed)), tuple(map(math.log, passed))))
 
 
-def place_to_state(place: Place) -> list[Any]:
+def place_to_state(place: Place) -> tuple[Any, ...]:
     """A place as JSON values."""
-    return [place.at.isoformat(), *place.before]
+    return (place.at.isoformat(), *place.before)
 
 
-def place_from_state(state: list[Any]) -> Place:
+def place_from_state(state: Sequence[Any]) -> Place:
     """The place that `place_to_state` wrote."""
     at, *sums = state
     return Place(datetime.fromisoformat(at), Sums.from_state(sums))

@@ -13,26 +13,37 @@ from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.judge_drift import JudgeDrift
+from tracejudge.alerts.judge_places import JudgePlaces
 from tracejudge.alerts.judge_words import judge_changed, with_model_change
 from tracejudge.alerts.promise import Promises
 from tracejudge.alerts.rule import Rule, effective_severity
 from tracejudge.alerts.rule_base import HEALTH_RULE
 from tracejudge.alerts.series_keys import family_of, key_of
-from tracejudge.alerts.slices import trace_fields
+from tracejudge.alerts.slices import group_of, trace_fields
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.standing import DriftPolicy
 from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.status import SeriesStatus, status_of
-from tracejudge.alerts.succession import judge_before, learned_baselines
-from tracejudge.alerts.watched import RETIRE_AFTER, Watched
+from tracejudge.alerts.succession import learned_baselines
+from tracejudge.alerts.watched import Watched
 from tracejudge.anchors import AnchorRound
 from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceFacts, TraceKey
 
-MAX_JUDGE_PLACES: Final = 10_000
-"""Judges times applications whose health is watched: names of applications come from producers."""
+_MAX_WAYS: Final = 20_000  # values come from producers, and are without number
 
 FindOverlap = Callable[[SeriesKey, JudgeId, datetime], Overlap | None]
 """Given a series that begins, the JudgeId before it and an instant: what both judged until then."""
+
+
+class _Way:
+    """The series that rows of some values come to, and the level it fires at while nobody's share changes."""
+
+    __slots__ = ("alarm_hours", "series", "shares")
+
+    def __init__(self, series: Series) -> None:
+        self.series = series
+        self.shares = -1
+        self.alarm_hours = 0.0
 
 
 class Engine:
@@ -60,9 +71,10 @@ class Engine:
         self.judges = JudgeDrift(drift)
         self._overlap = overlap
         self._watched = Watched(rules, promises)
-        self._health: dict[JudgePlace, JudgeHealth] = {}
+        self._places = JudgePlaces()
         self._watching: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
-        self._changed: dict[SeriesKey | JudgePlace, None] = {}  # since the last snapshot, in order
+        self._ways: dict[tuple[object, ...], _Way] = {}  # since the last snapshot, and until something is taken away
+        self._changed: dict[SeriesKey, None] = {}  # since the last snapshot, in order
         self._gone: dict[str, None] = {}  # names of snapshots to be marked as retired
         self._now: datetime | None = None
 
@@ -77,13 +89,13 @@ class Engine:
         for score in scores:
             if score.run_id != LIVE_RUN or score.revision > 0:
                 continue
-            known = len(self._health)
+            known = len(self._places)
             health = self._fold_health(score, events)
             of_trace = facts.get(score.key) if facts else None
-            for rule in self._rules_of(score.environment, score.app, score.judge_name):
+            rules = self._rules_of(score.environment, score.app, score.judge_name)
+            for rule in rules:
                 self._fold_rule(rule, score, health, events, facts=of_trace)
-            if len(self._health) > known and (before := judge_before(score, self._health)) is not None:
-                rules = self._rules_of(score.environment, score.app, score.judge_name)
+            if len(self._places) > known and (before := self._places.before(score)) is not None:
                 events.append(judge_changed(score, before, learned_baselines(score, rules, self._watched.series)))
         return events
 
@@ -187,16 +199,13 @@ class Engine:
 
     def snapshot(self, *, changed_only: bool = False) -> list[SeriesSnapshot]:
         """The state of all series, or of those that changed since the last snapshot (retired ones say so)."""
-        chosen: Iterable[SeriesKey | JudgePlace]
-        chosen = self._changed if changed_only else [*self._watched.series, *self._health]
+        chosen = self._changed if changed_only else self._watched.series
         taken = [SeriesSnapshot(name, snapshots.RETIRED) for name in self._gone]
-        for what in chosen:
-            if isinstance(what, JudgePlace):
-                taken.append(snapshots.of_health(what, self._health[what]))
-            else:
-                taken.append(snapshots.of_series(self._watched.series[what]))
+        taken += [snapshots.of_series(self._watched.series[key]) for key in chosen]
+        taken += self._places.snapshot(changed_only=changed_only)
         self._changed.clear()
         self._gone.clear()
+        self._ways.clear()
         return taken + self.judges.snapshot(changed_only=changed_only)
 
     def restore(self, taken: Iterable[SeriesSnapshot]) -> list[AlertEvent]:
@@ -205,6 +214,7 @@ class Engine:
         A series whose rule asks another question now starts anew: its evidence was about another boundary. Where a rule
         is gone and others have its part, their evidence shrinks as if it had been forgotten.
         """
+        self._ways.clear()
         events: list[AlertEvent] = []
         stored: dict[SeriesKey, Rule] = {}
         for snapshot in taken:
@@ -216,7 +226,7 @@ class Engine:
             if found is None:
                 continue
             if isinstance(found, snapshots.HealthFound):
-                self._health[found.place] = found.health
+                self._places.restore(found)
                 continue
             stored[found.key] = found.rule
             rule = self.rules.get(found.rule.name)
@@ -245,38 +255,41 @@ class Engine:
         return rules
 
     def _fold_health(self, score: Score, events: list[AlertEvent]) -> JudgeHealth:
-        place = JudgePlace(score.environment, score.app, score.judge_name, score.judge_id)
-        health = self._health.get(place)
+        health = self._places.of(score)
         if health is None:
-            health = JudgeHealth()
-            if len(self._health) >= MAX_JUDGE_PLACES:
-                return health
-            self._health[place] = health
+            return JudgeHealth()
         if health.fold(score):
-            key = SeriesKey(rule=HEALTH_RULE, **place._asdict())
+            key = SeriesKey(
+                rule=HEALTH_RULE,
+                environment=score.environment,
+                app=score.app,
+                judge_name=score.judge_name,
+                judge_id=score.judge_id,
+            )
             events.append(explain.judge_health(key, health, at=score.judged_at))
-        self._changed[place] = None
         return health
 
     def _fold_rule(
         self, rule: Rule, score: Score, health: JudgeHealth, events: list[AlertEvent], *, facts: TraceFacts | None
     ) -> None:
-        key = key_of(rule, score, facts)
-        series = self._watched.series.get(key)
-        if series is None:
-            series = self._let_in(rule, key, score, events)
-            if series is None:
+        group = group_of(rule.group_by, score, facts) if rule.group_by else ()
+        marks = (rule.name, score.environment, score.app, score.judge_name, score.judge_id, group)
+        way = self._ways.get(marks)
+        if way is None:
+            way = self._lead(rule, score, facts, events)
+            if way is None:
                 self.unwatched += 1
                 return
-            key = series.key
+            self._ways[marks] = way
+        key, series = way.series.key, way.series
         quiet = self._watched.silent.pop(family_of(key), None) if self._watched.silent else None
         if quiet is not None:
             self._watched.series[quiet].silent = False
             events.append(explain.data_back(self._watched.series[quiet], at=score.judged_at))
             self._changed[quiet] = None
-        turn = series.fold(
-            score, alarm_hours=self._watched.alarm_hours(series), latency_ms=facts.latency_ms if facts else None
-        )
+        if way.shares != self._watched.shares:
+            way.shares, way.alarm_hours = self._watched.shares, self._watched.alarm_hours(series)
+        turn = series.fold(score, alarm_hours=way.alarm_hours, latency_ms=facts.latency_ms if facts else None)
         if turn is Turn.FIRED:
             fired = kinds.firing(series, share=self._watched.share(key), health=health.share)
             events.append(self._beside(series, with_model_change(fired, health)))
@@ -285,7 +298,17 @@ class Engine:
             series.close()
         elif turn is Turn.ESCALATED and effective_severity(rule, heuristic=series.heuristic) == "page":
             events.append(self._beside(series, kinds.escalated(series, at=score.judged_at)))
-        self._changed[key] = None
+
+    def _lead(self, rule: Rule, score: Score, facts: TraceFacts | None, events: list[AlertEvent]) -> _Way | None:
+        """The series that a row is folded into, which has changed by it; None where there is no room for one."""
+        key = key_of(rule, score, facts)
+        series = self._watched.series.get(key) or self._let_in(rule, key, score, events)
+        if series is None:
+            return None
+        if len(self._ways) >= _MAX_WAYS:
+            self._ways.clear()
+        self._changed[series.key] = None
+        return _Way(series)
 
     def _let_in(self, rule: Rule, key: SeriesKey, score: Score, events: list[AlertEvent]) -> Series | None:
         """The series that a row of a key not yet watched is folded into: its own, or that of the other values, of which
@@ -307,21 +330,18 @@ class Engine:
         return self.judges.beside(event) if series.rule.budget == "quality" else event
 
     def _retire(self, now: datetime) -> None:
+        self._ways.clear()
         gone, grown = self._watched.retire(now)
         for key in gone:
             self._changed.pop(key, None)
             self._gone[snapshots.series_name(key)] = None
         self._changed |= dict.fromkeys(grown)
-        for place, health in list(self._health.items()):
-            if health.last_judged_at is not None and now - health.last_judged_at > RETIRE_AFTER:
-                del self._health[place]
-                self._changed.pop(place, None)
-                self._gone[snapshots.health_name(place)] = None
+        self._places.retire(now)
 
     def _status(self, series: Series) -> SeriesStatus:
         key = series.key
         alarm_hours = self._watched.alarm_hours(series)
-        health = self._health.get(JudgePlace(key.environment, key.app, key.judge_name, key.judge_id))
+        health = self._places.at(JudgePlace(key.environment, key.app, key.judge_name, key.judge_id))
         share = self._watched.share(key)
         return status_of(series, alarm_hours=alarm_hours, share=share, health=health, now=self._now)
 

@@ -39,15 +39,16 @@ class InvalidShare:
         """Counts a row; True when it turned the judge unhealthy or healthy again."""
         self._watermark = self._watermark.seen(event_time, arrived_at=judged_at)
         at = self._watermark.at or judged_at
-        number = int(at.timestamp()) // _BIN_S
-        if not self._bins or number > self._bins[-1][0]:
-            self._bins.append([number, 0, 0])
-        self._bins[-1][1] += 1
-        self._bins[-1][2] += invalid
+        number, bins = int(at.timestamp()) // _BIN_S, self._bins
+        if not bins or number > bins[-1][0]:
+            bins.append([number, 0, 0])
+        latest = bins[-1]
+        latest[1] += 1
+        latest[2] += invalid
         self.rows += 1
         self.invalid += invalid
-        while self._bins[0][0] <= self._bins[-1][0] - _BINS and self.rows - self._bins[0][1] >= MIN_ROWS:
-            _, rows, failed = self._bins.pop(0)
+        while bins[0][0] <= latest[0] - _BINS and self.rows - bins[0][1] >= MIN_ROWS:
+            _, rows, failed = bins.pop(0)
             self.rows -= rows
             self.invalid -= failed
         if self.rows < MIN_ROWS:

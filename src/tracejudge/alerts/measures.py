@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from tracejudge.scores import Score
+from tracejudge.scores import Outcome, Score
 
 Measure = Literal["quality", "invalid", "lag_s", "judge_latency_ms", "tokens", "usd", "latency_ms"]
 
@@ -51,7 +51,8 @@ def good(
     is of an old file that was read, or of an outage that was told as no data long ago; it says nothing about lag.
     """
     if measure == "quality":
-        return score.outcome.value == "passed" if score.outcome.settled else None
+        outcome = score.outcome
+        return None if outcome is Outcome.INVALID else outcome is Outcome.PASSED
     if measure == "invalid":
         return score.outcome.settled
     value = _value(measure, score, latency_ms=latency_ms)

@@ -10,7 +10,7 @@ so the same rows give the same events.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Final
 
 from tracejudge.scores import Score
@@ -29,13 +29,15 @@ def step_of(judged_at: datetime, *, step_s: int = STEP_S) -> datetime:
 
 def in_order(rows: Iterable[Score], *, step_s: int = STEP_S) -> Iterator[Score]:
     """Rows that come in the order of (judged_at, trace_id), as they are to be folded; memory is that of one step."""
-    step: datetime | None = None
+    step, end = None, None
     held: list[Score] = []
     for row in rows:
-        its = step_of(row.judged_at, step_s=step_s)
-        if its != step:
-            yield from sorted(held, key=_by_event_time)
-            held, step = [], its
+        judged_at = row.judged_at
+        if step is None or end is None or not step <= judged_at < end:
+            its = step_of(judged_at, step_s=step_s)
+            if its != step:
+                yield from sorted(held, key=_by_event_time)
+                held, step, end = [], its, its + timedelta(seconds=step_s)
         held.append(row)
     yield from sorted(held, key=_by_event_time)
 

@@ -12,6 +12,7 @@ import hashlib
 import struct
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any, Final
 
 from tracejudge.scores import Score
@@ -82,6 +83,17 @@ class SeenRows:
 
 
 def _hash(score: Score) -> int:
-    parts = (score.environment, score.app, score.trace_id, score.judge_id, str(score.outcome.settled))
-    text = "\x1f".join(f"{len(part)}:{part}" for part in parts)
+    trace_id = score.trace_id
+    place, verdict = _before(score.environment, score.app), _after(score.judge_id, score.outcome.settled)
+    text = f"{place}{len(trace_id)}:{trace_id}{verdict}"
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+@lru_cache(maxsize=1024)
+def _before(environment: str, app: str) -> str:
+    return f"{len(environment)}:{environment}\x1f{len(app)}:{app}\x1f"
+
+
+@lru_cache(maxsize=1024)
+def _after(judge_id: str, settled: bool) -> str:
+    return f"\x1f{len(judge_id)}:{judge_id}\x1f{len(str(settled))}:{settled}"

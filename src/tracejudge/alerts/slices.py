@@ -62,7 +62,7 @@ def group_of(fields: Iterable[str], score: Score, facts: TraceFacts | None) -> G
     """The slice of a row; "" for what its trace does not say."""
     said = {} if facts is None else facts.fields
     return tuple(
-        (name, (said.get(name, "") if is_of_trace(name) else str(getattr(score, name)))[:LONGEST_VALUE])
+        (name, (str(getattr(score, name)) if name in OF_SCORE else said.get(name, ""))[:LONGEST_VALUE])
         for name in fields
     )
 

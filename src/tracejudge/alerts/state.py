@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from tracejudge.alerts.baseline import Baseline
+from tracejudge.alerts.baseline import Baseline, hour_of
 from tracejudge.alerts.bets import PRIOR, Bets
 from tracejudge.alerts.detector import DropDetector
 from tracejudge.alerts.durations import parse_duration
@@ -89,12 +89,13 @@ class Series:
 
         An open alert is left with an empty `event_id`; a closed one stays in `alert` until `close`.
         """
-        at = min(score.event_time, score.judged_at)  # a producer's fast clock must not start a drop in the future
+        event_time, judged_at = score.event_time, score.judged_at
+        at = min(event_time, judged_at)  # a producer's fast clock must not start a drop in the future
         before = self.watermark
-        self.watermark = before.seen(score.event_time, arrived_at=score.judged_at)
-        hours = min(self.watermark.advance_s(before) / 3600.0, LONGEST_STEP_H)
-        if self.last_judged_at is None or score.judged_at > self.last_judged_at:
-            self.last_judged_at = score.judged_at
+        reached = self.watermark = before.seen(event_time, arrived_at=judged_at)
+        hours = 0.0 if reached is before else min(reached.advance_s(before) / 3600.0, LONGEST_STEP_H)
+        if self.last_judged_at is None or judged_at > self.last_judged_at:
+            self.last_judged_at = judged_at
         self.heuristic = "heuristic" in score.flags
         mind = self.alert.recovery if self.alert is not None else self.detector
         measure = self.rule.measure
@@ -102,7 +103,7 @@ class Series:
         if passed is None:
             self._pass_time(mind, hours)
             return None
-        if self.watermark.at is not None and self.watermark.at - score.event_time > TOO_LATE:
+        if reached.at is not None and reached.at - event_time > TOO_LATE:
             self.too_late += 1
             return None
         if not SMALLEST_PROBABILITY <= score.inclusion_probability <= 1.0:  # nan, too
@@ -111,13 +112,13 @@ class Series:
             return None
         weight = score.weight if measure in WEIGHTED else 1.0
         earlier = self.repeats.before(score.content_hash, at, weight) if measure == "quality" else None
+        hour_at = hour_of(at)
         if earlier is not None:
-            self._fold_repeat(passed=passed, weight=weight, before=earlier, at=at, hours=hours)
+            self._fold_repeat(passed=passed, weight=weight, before=earlier, hour_at=hour_at, hours=hours)
             return None
         scaled = self.scale.next(weight)
         place = Place(at, self.sums)
-        mind = self.alert.recovery if self.alert is not None else self.detector
-        bets = self._learn_until(self.watermark.at or at, at=at)
+        bets = self._learn_until(hour_at)
         learning = self.alert.aside if self.alert is not None else self.baseline
         # Asked for only where it is used: most series have no hours that differ.
         differ = self.baseline is not None and self.baseline.spread > 0.0
@@ -136,7 +137,7 @@ class Series:
                     wanted, passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place, hour=hour
                 )
         if learning is not None:
-            learning.see(passed=passed, weight=weight, at=at)
+            learning.see_in(hour_at, passed=passed, weight=weight)
         self.sums = self.sums.plus(passed=passed, weight=weight, trimmed=scaled.trimmed)
         if not passed:
             verdict = score.score if measure == "quality" else None
@@ -145,7 +146,7 @@ class Series:
             if self._recovered(self.alert):
                 return Turn.RESOLVED
             return self._maybe_escalate(self.alert, alarm_hours)
-        return self._maybe_fire(score.judged_at, alarm_hours)
+        return self._maybe_fire(judged_at, alarm_hours)
 
     def _pass_time(self, mind: DropDetector | RecoveryDetector, hours: float) -> None:
         mind.pass_time(hours)
@@ -168,9 +169,9 @@ class Series:
         alert.severity = "page"
         return Turn.ESCALATED
 
-    def _fold_repeat(self, *, passed: bool, weight: float, before: float, at: datetime, hours: float) -> None:
+    def _fold_repeat(self, *, passed: bool, weight: float, before: float, hour_at: int, hours: float) -> None:
         """A content that was an observation within the hour already: time passes, rates move, evidence does not."""
-        bets = self._learn_until(self.watermark.at or at, at=at)
+        bets = self._learn_until(hour_at)
         if self.alert is not None:
             self.alert.recovery.pass_time(hours)
         elif self.baseline is None or bets is not None:
@@ -179,15 +180,19 @@ class Series:
             self.page.pass_time(hours)
         learning = self.alert.aside if self.alert is not None else self.baseline
         if learning is not None:
-            learning.see(passed=passed, weight=weight, at=at)
+            learning.see_in(hour_at, passed=passed, weight=weight)
         self.sums = self.sums.plus_repeat(passed=passed, weight=weight, before=before)
 
-    def _learn_until(self, watermark: datetime, *, at: datetime) -> Bets | None:
-        """Lets the baseline grow, and gives the bets for a row served at `at`; None where there are none."""
+    def _learn_until(self, hour_at: int) -> Bets | None:
+        """Lets the baseline grow, and gives the bets for a row served in the hour `hour_at`; None where there are none.
+
+        Without a watermark the row's own hour stands for it.
+        """
         if self.baseline is None or self.alert is not None:
             return None
-        self.baseline.move_to(watermark)
-        return self.baseline.bets(at)
+        reached = self.watermark.at
+        self.baseline.move_to_hour(hour_at if reached is None else hour_of(reached))
+        return self.baseline.bets_of_hour(hour_at)
 
     def _maybe_fire(self, judged_at: datetime, alarm_hours: float) -> Turn | None:
         evidence = self.detector.evidence_hours
@@ -292,8 +297,8 @@ class Series:
             "repeats": self.repeats.to_state(),
             "watermark": _text(self.watermark.at),
             "last_judged_at": _text(self.last_judged_at),
-            "sums": list(self.sums),
-            "origin": list(self.origin),
+            "sums": tuple(self.sums),
+            "origin": tuple(self.origin),
             "failures": self.examples.to_state(),
             "too_late": self.too_late,
             "unusable": self.unusable,

@@ -1,26 +1,14 @@
-"""Who judged before: a JudgeId that comes in the place of another one begins a series of its own."""
+"""Where a JudgeId that comes in the place of another one begins: it has series of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from tracejudge.alerts.event import SeriesKey
-from tracejudge.alerts.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.rule import Rule
 from tracejudge.alerts.series_keys import key_of
 from tracejudge.alerts.state import Series
 from tracejudge.scores import Score
-
-
-def judge_before(score: Score, health: Mapping[JudgePlace, JudgeHealth]) -> str | None:
-    """The JudgeId of the row's judge that was judging there last, beside the row's own; None when there is none."""
-    place = (score.environment, score.app, score.judge_name)
-    others = [
-        (one.last_judged_at, other.judge_id)
-        for other, one in health.items()
-        if other[:3] == place and other.judge_id != score.judge_id and one.last_judged_at is not None
-    ]
-    return max(others)[1] if others else None
 
 
 def learned_baselines(score: Score, rules: Iterable[Rule], series: Mapping[SeriesKey, Series]) -> list[Series]:

@@ -46,6 +46,7 @@ class Watched:
         self._promises = promises or Promises()
         self.series: dict[SeriesKey, Series] = {}
         self.silent: dict[Family, SeriesKey] = {}  # of each family without rows the series that says so
+        self.shares = 0  # rises whenever a share may have changed
         self._budget = Budget(self._rules, promises=self._promises)
         self._slices: defaultdict[_Slice, dict[SeriesKey, None]] = defaultdict(dict)
         self._by_name = {rule.name: rule for rule in self._rules}
@@ -82,6 +83,7 @@ class Watched:
             self._count(key, 1)
         self._slices[place][key] = None
         self._budget.add(key)
+        self.shares += 1
         if series.silent:
             self.silent[family_of(key)] = key
 
@@ -153,6 +155,7 @@ class Watched:
                 del self._slices[place]
                 self._count(key, -1)
         self._budget = Budget(self._rules, promises=self._promises, keys=self.series)
+        self.shares += 1
 
 
 def _place(key: SeriesKey) -> tuple[str, str, str]:
