@@ -67,7 +67,7 @@ def test_a_file_of_alert_trials_without_a_trial_points_at_the_help(
 ) -> None:
     (tmp_path / "rules.toml").write_text("[[rules]]\nname = 'm'\njudge = 'lexical'\nminimum = 0.8\n", encoding="utf-8")
     assert run(["alerts", "test", "rules.toml"]) == EXIT_USAGE
-    assert "tests: is missing; `tracejudge alerts test --help` shows an example" in capsys.readouterr().err
+    assert "tests: is missing; `tracejudge alerts test --help` shows it" in capsys.readouterr().err
 
 
 def test_the_example_of_thresholds_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:

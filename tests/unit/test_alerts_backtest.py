@@ -164,3 +164,39 @@ def test_a_trial_may_expect_a_fall_to_grow_into_a_page() -> None:
     assert run_trial(trial, (rule,)).faults == ()
     other = trial.model_copy(update={"expect": (Expected(rule="quality", kind="firing", severity="page"), wanted[1])})
     assert run_trial(other, (rule,)).faults == ("firing of quality is a ticket, expected a page",)
+
+
+@pytest.mark.parametrize("field", ["category", "version", "tags.tenant", "model"])
+def test_a_trial_tells_which_slice_of_its_traffic_fell(field: str) -> None:
+    by = MinimumRule(name="by", judge="lexical", minimum=0.8, group_by=(field,))
+    slices = [{"share": 0.3, "says": {field: "billing"}}, {"share": 0.3, "says": {field: "orders"}}]
+    fallen = [{**slices[0], "rate": 0.4}, slices[1]]
+    stretches = [{"hours": 24, "rate": 0.95, "slices": slices}, {"hours": 24, "rate": 0.95, "slices": fallen}]
+    expect = [{"rule": "by", "kind": "firing", "group": {field: "billing"}, "after_h": 24, "before_h": 36}]
+    assert run_trial(trial(stretches=stretches, expect=expect), (by,)).faults == ()
+    wrong = [{**expect[0], "group": {field: "orders"}}]
+    missing, unexpected = run_trial(trial(stretches=stretches, expect=wrong), (by,)).faults
+    assert missing == f"firing of by ({field}=orders) did not come"
+    assert unexpected.startswith(f"firing of by ({field}=billing) came at hour 2")
+
+
+def test_what_a_stretch_says_is_of_all_its_traffic_and_a_slice_may_say_more() -> None:
+    by = MinimumRule(name="by", judge="lexical", minimum=0.8, group_by=("language", "category"))
+    says = {"language": "de", "category": "orders"}
+    slices = [{"share": 0.5, "says": {"category": "billing"}, "rate": 0.4}]
+    expect = [{"rule": "by", "kind": "firing", "group": {"language": "de", "category": "billing"}}]
+    stretches = [{"hours": 12, "rate": 0.95, "says": says, "slices": slices}]
+    assert run_trial(trial(stretches=stretches, expect=expect), (by,)).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"slices": [{"share": 0.7, "says": {}}, {"share": 0.4, "says": {}}]}, "their shares come to 1.1"),
+        ({"says": {"user_id": "u"}}, "is of one person or one trace"),
+        ({"says": {"colour": "red"}}, "is nothing to group by"),
+    ],
+)
+def test_traffic_that_cannot_be_is_refused(wrong: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        Stretch.model_validate({"hours": 1, "rate": 0.9, **wrong})

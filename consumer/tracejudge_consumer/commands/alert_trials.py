@@ -25,7 +25,7 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.commands.alert_now import evidence_now, show_now
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, percent, slice_in_words, table, to_json
-from tracejudge_consumer.settings import IN_EXAMPLE, faults_of, load_settings, read_toml
+from tracejudge_consumer.settings import faults_of, load_settings, read_toml
 from tracejudge_consumer.wiring import connect_store, stored_judges, stored_series
 
 NO_SERIES: Final = (
@@ -49,9 +49,16 @@ Example file:
   [[tests]]
   name = "noise stays silent"
   stretches = [{ hours = 720, rate = 0.95, per_hour = 20 }]
+  [[tests]]
+  name = "a rule that groups by category tells which one fell"
+  stretches = [{ hours = 240, rate = 0.95, slices = [{ share = 0.4, says = { category = "billing" } }] },
+    { hours = 24, rate = 0.95, slices = [{ share = 0.4, says = { category = "billing" }, rate = 0.6 }] }]
+  expect = [{ rule = "by-category", kind = "firing", group = { category = "billing" } }]
 
-The rules are those of the settings, or the file's own [[rules]]. `expect` lists every event they give, in order; a test
-with only = ["lexical-drift"] looks at those of that rule alone. Exit status 1 when a test fails.""",
+`says` may hold what rules group by: version, category, stratum, model, prompt_version, index_version, language, status,
+"tags.NAME"; beside a stretch's `slices` it is of all its traffic. The rules are those of the settings, or the file's
+own [[rules]]. `expect` lists every event they give, in order; a test with only = ["lexical-drift"] looks at those of
+that rule alone. Exit status 1 when a test fails.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option
@@ -62,12 +69,8 @@ def try_rules(file: str, config: str, as_json: bool) -> int:
         trials = TrialFile.model_validate(read_toml(Path(file)))
     except ValidationError as error:
         # The shape of this file stands in our own help; the settings' example does not have it.
-        raise SettingsError(
-            [
-                f"{file}: {fault}".replace(IN_EXAMPLE, "`tracejudge alerts test --help` shows an example")
-                for fault in faults_of(error)
-            ]
-        ) from error
+        example = "`tracejudge alerts test --help`"
+        raise SettingsError([f"{file}: {fault}" for fault in faults_of(error, example=example)]) from error
     rules, promises = trials.rules, Promises()
     if not rules:
         settings = load_settings(config, require_caps=False)

@@ -8,7 +8,7 @@ settings name.
 
 from __future__ import annotations
 
-from tracejudge_consumer.settings.faults import IN_EXAMPLE, faults_of
+from tracejudge_consumer.settings.faults import faults_of
 from tracejudge_consumer.settings.file import prompts_beside, read_toml
 from tracejudge_consumer.settings.load import load_settings
 from tracejudge_consumer.settings.model import Settings
@@ -27,7 +27,6 @@ from tracejudge_consumer.settings.sections import (
 )
 
 __all__ = [
-    "IN_EXAMPLE",
     "AlertLoopSettings",
     "AnchorSettings",
     "BudgetSettings",

@@ -10,21 +10,27 @@ from pydantic_core import ErrorDetails
 
 from tracejudge.alerts.rule import RULE_TYPES
 
-IN_EXAMPLE: Final = "deploy/settings.example.toml shows it"
+EXAMPLE: Final = "deploy/settings.example.toml"
 
 
-def faults_of(error: ValidationError) -> list[str]:
-    """One line for each fault that pydantic found: the key as it stands in TOML, what is wrong, the value seen."""
+def faults_of(error: ValidationError, *, example: str = EXAMPLE) -> list[str]:
+    """One line for each fault that pydantic found: the key as it stands in TOML, what is wrong, the value seen.
+
+    `example` is where the reader finds what such a file may hold.
+    """
     lines = []
-    for fault in error.errors(include_url=False, include_context=False):
+    found = error.errors(include_url=False, include_context=False)
+    for fault in found:
+        if fault["type"] == "too_short" and any(_lies_within(other, fault) for other in found):
+            continue  # it is short of what was refused for a reason of its own
         key = ""
         for step in _steps(fault["loc"]):
             key += f"[{step}]" if isinstance(step, int) else f".{step}" if key else str(step)
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "missing":
-            lines.append(f"{key}: is missing; {IN_EXAMPLE}")
+            lines.append(f"{key}: is missing; {example} shows it")
         elif fault["type"] == "extra_forbidden":
-            lines.append(f"{key}: is not a setting; look for a typing error, or in deploy/settings.example.toml")
+            lines.append(f"{key}: is not a setting; look for a typing error, or in {example}")
         elif _may_hold_a_secret(key):
             # What was refused may be a password in the wrong place: it is not repeated on a screen or in a log.
             lines.append(f"{key}: {message}")
@@ -32,6 +38,11 @@ def faults_of(error: ValidationError) -> list[str]:
             seen = repr(fault["input"])
             lines.append(f"{key}: {message}, got {seen if len(seen) <= 60 else seen[:57] + '...'}{_share_hint(fault)}")
     return lines
+
+
+def _lies_within(inner: ErrorDetails, outer: ErrorDetails) -> bool:
+    place = outer["loc"]
+    return len(inner["loc"]) > len(place) and inner["loc"][: len(place)] == place
 
 
 def _share_hint(fault: ErrorDetails) -> str:

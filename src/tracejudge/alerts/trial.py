@@ -3,42 +3,65 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from itertools import islice
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent, Severity
 from tracejudge.alerts.promise import Promises
 from tracejudge.alerts.rule import AnyRule
-from tracejudge.scores import InvalidReason, JudgeId, Outcome, Score
+from tracejudge.alerts.slices import GroupField
+from tracejudge.scores import InvalidReason, JudgeId, Outcome, Score, TraceFacts
 
 _START: Final = datetime(2026, 1, 5, tzinfo=timezone.utc)
 _MOST_ROWS: Final = 2_000_000
+_BATCH: Final = 10_000
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Slice(_Part):
+    """A share of a stretch's traffic, by chance: what its traces say of themselves, and a pass rate of its own."""
+
+    share: Annotated[float, Field(gt=0, le=1)]
+    says: Mapping[GroupField, str]
+    rate: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
 class Stretch(_Part):
-    """So many hours of traffic with one pass rate. `invalid` is the share that the judge could not judge."""
+    """So many hours of traffic with one pass rate. `invalid` is the share that the judge could not judge; `says` is
+    what all of its traces say of themselves."""
 
     hours: Annotated[float, Field(gt=0, le=24 * 365)]
     rate: Annotated[float, Field(ge=0, le=1)]
     per_hour: Annotated[float, Field(ge=0, le=100_000)] = 60.0
     invalid: Annotated[float, Field(ge=0, le=1)] = 0.0
+    says: Mapping[GroupField, str] = {}
+    slices: tuple[Slice, ...] = ()
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> Stretch:
+        whole = sum(one.share for one in self.slices)
+        if whole > 1.0 + 1e-9:
+            raise ValueError(f"slices: their shares come to {whole:.3g}; of one traffic they may be 1 together")
+        return self
 
 
 class Expected(_Part):
-    """An event of a rule that must come, in order; `after_h` and `before_h` are hours since the beginning."""
+    """An event of a rule that must come, in order; `after_h` and `before_h` are hours since the beginning, `group` is
+    the slice it must be of."""
 
     rule: str
     kind: Literal["firing", "escalated", "resolved"]
     severity: Severity | None = None
+    group: Mapping[GroupField, str] | None = None
     after_h: Annotated[float, Field(ge=0)] = 0.0
     before_h: float | None = None
 
@@ -84,17 +107,24 @@ def run_trial(trial: Trial, rules: tuple[AnyRule, ...], *, promises: Promises | 
         raise ValueError(f"tests: {trial.name!r} has {rows:.0f} rows; the limit is {_MOST_ROWS}: take fewer per hour")
     events = tuple(
         event
-        for event in Engine(rules, promises=promises).fold(_rows(trial))
+        for event in _told(trial, Engine(rules, promises=promises))
         if event.kind in ("firing", "escalated", "resolved") and (not trial.only or event.series.rule in trial.only)
     )
     hours = tuple((event.at - _START) / timedelta(hours=1) for event in events)
     return TrialResult(name=trial.name, events=events, hours=hours, faults=tuple(_faults(trial, events, hours)))
 
 
+def _told(trial: Trial, engine: Engine) -> Iterator[AlertEvent]:
+    rows = _rows(trial)
+    while batch := list(islice(rows, _BATCH)):
+        facts = {score.key: TraceFacts(None, says) for score, says in batch} if engine.trace_fields else None
+        yield from engine.fold((score for score, _ in batch), facts=facts)
+
+
 def _faults(trial: Trial, events: tuple[AlertEvent, ...], hours: tuple[float, ...]) -> Iterator[str]:
     came = list(zip(events, hours, strict=True))
     for wanted in trial.expect:
-        what = f"{wanted.kind} of {wanted.rule}"
+        what = f"{wanted.kind} of {wanted.rule}{_of_group(wanted.group)}"
         # The next of its kind; those passed over were not expected. A missing one takes nothing of what follows along.
         place = next((k for k, (event, _) in enumerate(came) if _is_meant(event, wanted)), None)
         if place is None:
@@ -112,27 +142,37 @@ def _faults(trial: Trial, events: tuple[AlertEvent, ...], hours: tuple[float, ..
 
 
 def _is_meant(event: AlertEvent, wanted: Expected) -> bool:
-    return (event.kind, event.series.rule) == (wanted.kind, wanted.rule)
+    right_slice = wanted.group is None or dict(wanted.group) == dict(event.series.group)
+    return (event.kind, event.series.rule) == (wanted.kind, wanted.rule) and right_slice
+
+
+def _of_group(group: Mapping[str, str] | None) -> str:
+    return f" ({', '.join(f'{name}={value}' for name, value in group.items())})" if group else ""
 
 
 def _unexpected(event: AlertEvent, hour: float) -> str:
-    return f"{event.kind} of {event.series.rule} came at hour {hour:.1f}, and was not expected"
+    group = _of_group(dict(event.series.group))
+    return f"{event.kind} of {event.series.rule}{group} came at hour {hour:.1f}, and was not expected"
 
 
-def _rows(trial: Trial) -> Iterator[Score]:
+def _rows(trial: Trial) -> Iterator[tuple[Score, Mapping[str, str]]]:
+    """Each row, and what its trace says of itself."""
     rng = random.Random(trial.seed)  # noqa: S311 - a trial must give the same each time; no secret hangs on it
     judge_id = JudgeId(f"{trial.judge}@000000000000")
     begin, number = 0.0, 0
     for stretch in trial.stretches:
         for k in range(int(stretch.hours * stretch.per_hour)):
             at = _START + timedelta(hours=begin + k / stretch.per_hour)
-            passed, invalid = rng.random() < stretch.rate, rng.random() < stretch.invalid
+            verdict, invalid = rng.random(), rng.random() < stretch.invalid
+            rate, says = _slice_of(stretch, rng)
+            passed = verdict < rate
             settled = Outcome.PASSED if passed else Outcome.FAILED
-            yield Score(
+            score = Score(
                 environment=trial.environment,
                 app=trial.app,
-                version="",
-                category="",
+                version=says.get("version", ""),
+                category=says.get("category", ""),
+                stratum=says.get("stratum", ""),
                 trace_id=f"trial-{number}",
                 event_time=at,
                 judge_name=trial.judge,
@@ -142,5 +182,16 @@ def _rows(trial: Trial) -> Iterator[Score]:
                 reason=InvalidReason.JUDGE_ERROR.value if invalid else "",
                 judged_at=at,
             )
+            yield score, says
             number += 1
         begin += stretch.hours
+
+
+def _slice_of(stretch: Stretch, rng: random.Random) -> tuple[float, Mapping[str, str]]:
+    """The pass rate of the next row, and what its trace says. Without slices nothing is drawn."""
+    place = rng.random() if stretch.slices else 1.0
+    for one in stretch.slices:
+        if place < one.share:
+            return stretch.rate if one.rate is None else one.rate, {**stretch.says, **one.says}
+        place -= one.share
+    return stretch.rate, stretch.says
