@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
@@ -75,7 +75,7 @@ def drawn(selection: Selection, store: Store, form: FileForm, *, app: str) -> Se
     """The selection with its sample drawn, so that it stays the same whatever else is stored later."""
     if selection.sample is None or selection.where.draw is not None:
         return selection
-    source = source_of(selection, store, form, app=app)
+    source = source_of(selection, store, form, specs=(), app=app)
     if isinstance(source, FileSource):
         line = source.draw_line(traces=selection.sample, seed=selection.seed)
     else:
@@ -85,12 +85,12 @@ def drawn(selection: Selection, store: Store, form: FileForm, *, app: str) -> Se
     return replace(selection, where=replace(selection.where, draw=Draw(seed=selection.seed, at_most=line)))
 
 
-def source_of(selection: Selection, store: Store, form: FileForm, *, app: str) -> Source:
+def source_of(selection: Selection, store: Store, form: FileForm, *, specs: Collection[JudgeSpec], app: str) -> Source:
     """Where the traces of the selection come from."""
     if not selection.files:
         if selection.against is not None:
             return PairSource(store, selection.where, against=selection.against)
-        return StoreSource(store, selection.where)
+        return StoreSource(store, selection.where, asked=all(spec.built_in and spec.asks_model for spec in specs))
 
     def read(path: Path) -> Iterator[object]:
         if path.suffix == ".parquet":

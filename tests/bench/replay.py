@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.bench.frame import Figure, Run, at_least, at_most, exactly, main, shown
 from tests.bench.judging_sim import Timed, latencies, list_schedule, panel_of
@@ -23,8 +23,10 @@ from tests.support.judge_process import JudgeProcess
 from tests.support.panels import llm_spec, make_task
 from tests.support.store_process import StoreProcess
 from tracejudge.clock import SystemClock
-from tracejudge.judging import JudgeSpec, JudgeTask, Panel, RunCaps, VerdictCache, estimate
+from tracejudge.judging import JudgeSpec, JudgeTask, Panel, PanelResult, RunCaps, VerdictCache, estimate
+from tracejudge.judging.client import Completion, Message
 from tracejudge.replay import ReplayReport, Selection, StoreSource, open_run, plan_judge, replay
+from tracejudge.scores import Outcome
 from tracejudge.store import Store, StoredTrace, TraceFilter, open_store
 from tracejudge.testing import make_trace
 from tracejudge_consumer.collector import settled_heap
@@ -73,7 +75,7 @@ async def _replay(
         store,
         panel,
         specs=[spec],
-        source=StoreSource(store, run.selection.where),
+        source=StoreSource(store, run.selection.where, asked=spec.asks_model),
         run=run,
         clock=clock,
         progress=watch or (lambda _: None),
@@ -95,82 +97,109 @@ class Watch:
         self.peak = max(self.peak, now)
 
 
+class Forgetful:
+    """A judge's model that passes everything and, unlike those of a script, remembers nothing: 5 MB of 40 000 calls."""
+
+    stops_at_once: Final = True
+
+    async def complete(self, messages: Sequence[Message]) -> Completion:
+        await asyncio.sleep(0)
+        return Completion(text="YES", input_tokens=100, output_tokens=1, model="simulated")
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
 def throughput(run: Run) -> Iterator[Figure]:
     """Traces a second over HTTP, a judge that answers at once: the whole replay over the panel alone, in turns."""
     traces, rounds = run.pick(50_000, 3_000), run.pick(5, 3)
     share = traces // rounds
-    with stored(traces) as store, JudgeProcess("--content", '{"unsupported": [], "verdict": "YES"}') as judge:
+    says = ("--instant", "--content", '{"unsupported": [], "verdict": "YES"}')
+    with stored(traces) as store, JudgeProcess(*says) as judge:
         spec = llm_spec(base_url=judge.base_url, concurrency=WORKERS, max_calls_per_h=10**9)
-        ratios, rates, cpu, watch = [], [], [], Watch(traces - share)
+        ratios, rates, cpu = [], [], []
 
-        async def alone(first: int) -> float:
+        async def alone(first: int) -> Took:
             panel = Panel([spec], clock=SystemClock(), spend=store.calls, environ={}, cache=VerdictCache())
             try:
                 tasks = [_trace(number) for number in range(first, first + share)]
-                began = time.perf_counter()
-                await _feed(panel, tasks)
-                return share / (time.perf_counter() - began)
+                took = Took.begun()
+                passed = await _feed(panel, tasks)
+                took = took.until_now()
             finally:
                 await panel.close()
+            assert passed == share, passed
+            return took
 
-        async def whole(first: int, number: int) -> float:
+        async def whole(first: int, number: int) -> Took:
             panel = Panel([spec], clock=SystemClock(), spend=store.calls, environ={}, cache=VerdictCache())
             try:
-                began = time.perf_counter()
-                report = await _replay(store, panel, spec, f"run-{number}", first=first, end=first + share, watch=watch)
-                took = time.perf_counter() - began
+                took = Took.begun()
+                report = await _replay(store, panel, spec, f"run-{number}", first=first, end=first + share)
+                took = took.until_now()
             finally:
                 await panel.close()
             assert report.passed == share, report
-            return share / took
+            return took
 
         for number in range(rounds):
             first = number * share
-            with settled_heap():
-                before = time.process_time()
-                engine = asyncio.run(alone(first))
-                engine_cpu = time.process_time() - before
             with settled_heap():  # as the command runs it
-                before = time.process_time()
+                engine = asyncio.run(alone(first))
+            with settled_heap():
                 ours = asyncio.run(whole(first, number))
-                ours_cpu = time.process_time() - before
-            ratios.append(ours / engine)
-            rates.append(ours)
-            # Making the tasks counts for the panel alone, as reading them does for the replay.
-            cpu.append(engine_cpu / ours_cpu)
+            ratios.append(engine.wall_s / ours.wall_s)
+            rates.append(share / ours.wall_s)
+            cpu.append(engine.cpu_s / ours.cpu_s)
     yield at_least(
         f"1 {traces} stored traces, instant HTTP judge, x the panel alone",
         ratios,
         0.9,
-        note="the panel alone neither reads a trace nor stores a verdict; both are work of the same interpreter",
+        note="the panel alone has its traces in memory and drops each verdict: reading and storing are the difference",
     )
     yield shown("  traces replayed", rates, unit="/s")
-    yield shown("  CPU of this process, panel alone (tasks made in it) over replay", cpu)
+    yield shown("  CPU of this process, panel alone over replay", cpu)
 
 
-async def _feed(panel: Panel, tasks: Sequence[JudgeTask]) -> None:
-    """The panel alone, at its best: batches of 50, always enough of them."""
-    gate = asyncio.Semaphore(8)
+class Took(NamedTuple):
+    """Seconds, of the clock and of this process."""
+
+    wall_s: float
+    cpu_s: float
+
+    @classmethod
+    def begun(cls) -> Took:
+        return cls(time.perf_counter(), time.process_time())
+
+    def until_now(self) -> Took:
+        return Took(time.perf_counter() - self.wall_s, time.process_time() - self.cpu_s)
+
+
+async def _feed(panel: Panel, tasks: Sequence[JudgeTask]) -> int:
+    """The panel alone, at its best: batches of 50, always enough of them, each verdict handed on as a replay has it."""
+    gate = asyncio.Semaphore(2)
+    passed = 0
+
+    def judged(_: int, result: PanelResult) -> None:
+        nonlocal passed
+        passed += result.scores[0].outcome is Outcome.PASSED
 
     async def one(batch: Sequence[JudgeTask]) -> None:
         async with gate:
-            await panel.evaluate(batch, run_id="alone")
+            await panel.evaluate_each(batch, judged, run_id="alone")
 
     await asyncio.gather(*(one(tasks[start : start + 50]) for start in range(0, len(tasks), 50)))
+    return passed
 
 
 def memory(run: Run) -> Iterator[Figure]:
     """The peak of this process over a whole replay, over what it was after a fifth."""
     traces = run.pick(50_000, 4_000)
     with stored(traces) as store:
-
-        async def reply(row: int, call: int) -> None:
-            await asyncio.sleep(0)
-
         spec = llm_spec(concurrency=WORKERS, max_calls_per_h=10**9)
         watch = Watch(traces)
         with settled_heap():
-            panel = panel_of(Timed(reply), workers=WORKERS)
+            panel = panel_of(Forgetful(), workers=WORKERS)
             asyncio.run(_replay(store, panel, spec, "flat", first=0, end=traces, watch=watch))
     yield at_most(f"2 memory of {traces} traces, peak over that after a fifth", [watch.peak / watch.early], 1.1)
     yield shown("  peak", [watch.peak / 1e6], unit="MB")
@@ -181,7 +210,7 @@ def makespan(run: Run) -> Iterator[Figure]:
     learned, traces, rounds = 400, run.pick(4_000, 800), run.pick(3, 1)
     with stored(learned + traces) as store:
         for name in ("lognormal", "steady"):
-            over_ideal, over_plan, bare = [], [], []
+            over_ideal, over_plan, bare, engine = [], [], [], []
             for number in range(rounds):
                 whole = learned + traces
                 lengths = latencies(whole, seed=11 + number) if name == "lognormal" else [0.08] * whole
@@ -203,10 +232,15 @@ def makespan(run: Run) -> Iterator[Figure]:
                     began = time.perf_counter()
                     asyncio.run(_slept(lengths[learned:]))
                     bare.append((time.perf_counter() - began) / ideal)
+                    tasks, panel = [_trace(k) for k in range(learned, whole)], panel_of(judge, workers=WORKERS)
+                    began = time.perf_counter()
+                    asyncio.run(_feed(panel, tasks))
+                    engine.append((time.perf_counter() - began) / ideal)
                 over_plan.append(took / expected.seconds)
             if name == "lognormal":
                 yield at_most("3 lognormal judge, makespan over list scheduling", over_ideal, 1.05)
                 yield shown("  the same of bare sleepers: what this machine adds today", bare)
+                yield shown("  the same of the panel alone", engine)
                 yield shown("  lognormal judge, measured over planned", over_plan)
             else:
                 off = [abs(ratio - 1.0) for ratio in over_plan]

@@ -127,6 +127,9 @@ def test_texts_expire_a_month_after_they_were_stored_and_the_rest_stays(contract
     (fresh,) = contract_store.traces.get("t-000002")
     assert fresh == stored(2)
     assert not fresh.texts_expired
+    for asked in (False, True):
+        both = contract_store.traces.served(TraceFilter(), most=10, asked=asked).part(0, 10)
+        assert ([one.trace_id for one in both.traces], both.expired) == (["t-000001", "t-000002"], frozenset({0}))
     contract_store.traces.insert([stored(3, query="", response=None, source_nodes=())])
     (empty,) = contract_store.traces.get("t-000003")
     assert not empty.texts_expired, "it never had any"

@@ -36,9 +36,16 @@ def rows_of(table: type[Table[Any]], values: Sequence[Any]) -> list[list[Any]]:
 def columns_as_rows(table: type[Table[Any]], block: Block, count: int) -> list[list[Any]]:
     columns = []
     for name, kind in zip(table.columns.names, table.columns.types, strict=True):
-        nothing: Any = [] if kind.startswith("Array") else {} if kind.startswith("Map") else None
-        columns.append(block.columns.get(name, [nothing] * count))
+        columns.append(block.columns.get(name, [_nothing(kind)] * count))
     return [[_plain(cell) for cell in row] for row in zip(*columns, strict=True)]
+
+
+def _nothing(kind: str) -> Any:
+    """What the store fills in where a column is left out."""
+    if "Nullable" in kind and not kind.startswith("Array"):
+        return None
+    said: dict[str, Any] = {"Array": [], "Map": {}, "String": "", "LowCardinality": "", "Bool": False}
+    return said.get(kind.partition("(")[0], 0)
 
 
 def _plain(cell: object) -> object:

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.trace_strategies import traces
+from tracejudge.judging.tasks import content_hash
 from tracejudge.scores import Outcome, Score
-from tracejudge.store import RateQuery, ScoreFilter, Store, StoredTrace, TraceFilter
+from tracejudge.store import RateQuery, ScoreFilter, Store, StoredTrace, TraceBatch, TraceFilter
 from tracejudge.store.score_rows import row_version
 from tracejudge.testing import make_score
 from tracejudge_sdk import codec
@@ -39,6 +40,32 @@ def test_a_loaded_trace_equals_the_one_that_was_sent(store: Store, batch: Sequen
         assert loaded[one.key] == one
         if not _has_surrogates(one.trace):
             assert codec.decode(codec.encode(one.trace)) == loaded[one.key].trace
+
+
+@QUICK
+@given(batch=st.lists(traces, min_size=1, max_size=8, unique_by=lambda trace: trace.trace_id))
+def test_a_replay_reads_what_was_served_or_all_of_it_that_a_prompt_can_hold(
+    store: Store, batch: Sequence[Trace]
+) -> None:
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=datetime(2026, 1, 1, tzinfo=UTC)) for trace in batch])
+    where = TraceFilter(trace_ids=tuple(trace.trace_id for trace in batch))
+    stored = [one for page in store.traces.stream(where) for one in page]
+    whole, asked = store.traces.served(where, most=100), store.traces.served(where, most=100, asked=True)
+    assert len(whole) == len(asked) == len(stored)
+    assert whole.part(0, 100) == _of(stored)
+    parts = [trace for row in range(len(asked)) for trace in asked.part(row, row + 1).traces]
+    for kept, one, row in zip(parts, stored, range(len(asked)), strict=True):
+        assert content_hash(kept) == content_hash(one.trace)
+        assert {name: getattr(kept, name) for name in KEPT} == {name: getattr(one.trace, name) for name in KEPT}
+        assert asked.place(row) == one.place
+
+
+KEPT = ("trace_id", "app", "environment", "version", "category", "event_time", "status", "model", "truncated",
+        "head_probability", "query", "response", "reference", "history")  # fmt: skip
+
+
+def _of(stored: Sequence[StoredTrace]) -> TraceBatch:
+    return TraceBatch([one.trace for one in stored], frozenset())
 
 
 def _load(store: Store, trace_ids: Sequence[str]) -> list[StoredTrace]:

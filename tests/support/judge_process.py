@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import signal
 import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.support.instant_judge import serve_instantly
 from tests.support.judge_reply import server_error
 from tests.support.judge_script import (
     always,
@@ -84,6 +87,9 @@ class JudgeProcess:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGINT or SIGTERM."""
     options = _parser().parse_args(arguments)
+    if options.instant:
+        asyncio.run(_serve_instantly(options))
+        return
     script = always(options.content)
     if options.fail_when:
         script = verdict_by_regex(options.fail_when, found=options.failed_content, otherwise=options.content)
@@ -113,19 +119,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.print_url:
             print(server.base_url, flush=True)
         if options.until_stdin_closes:
-            threading.Thread(target=_set_at_end_of_stdin, args=(done,), daemon=True).start()
+            threading.Thread(target=_call_at_end_of_stdin, args=(done.set,), daemon=True).start()
         done.wait()
 
 
-def _set_at_end_of_stdin(done: threading.Event) -> None:
+async def _serve_instantly(options: argparse.Namespace) -> None:
+    done, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, done.set)
+    if options.until_stdin_closes:
+        call = partial(loop.call_soon_threadsafe, done.set)
+        threading.Thread(target=_call_at_end_of_stdin, args=(call,), daemon=True).start()
+    await serve_instantly(options.content, port=options.port, done=done)
+
+
+def _call_at_end_of_stdin(call: Callable[[], object]) -> None:
     sys.stdin.read()
-    done.set()
+    call()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.support.judge_server", description=main.__doc__)
     add = parser.add_argument
     add("--port", type=int, default=0, help="on loopback; 0 takes a free one")
+    add("--instant", action="store_true", help="say --content at once, at a tenth of the CPU, and count nothing")
     add("--print-url", action="store_true", help="print the base URL when connections are accepted")
     add("--content", default="YES", help="what the judge says")
     add("--fail-when", metavar="REGEX", help="say --failed-content where the prompt matches")

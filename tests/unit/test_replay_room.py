@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from tracejudge.scores import Score, Spend
 from tracejudge.store import RunManifest, ScoreFilter, Store, TraceFilter
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.builders import START
+from tracejudge_sdk.trace import Trace
 
 PAGES, PAGE_TRACES, MOST = 40, 50, 100
 
@@ -37,7 +39,11 @@ class Pages:
             self.given += 1
             first = number * PAGE_TRACES
             traces = tuple(make_trace(first + n) for n in range(PAGE_TRACES))
-            yield Page(traces=traces, expired=0, place={"number": number})
+            yield Page(partial(_none_expired, traces), place={"number": number})
+
+
+def _none_expired(traces: Sequence[Trace]) -> tuple[Sequence[Trace], int]:
+    return traces, 0
 
 
 class SlowScores:

@@ -104,7 +104,7 @@ def command(
         run = open_run(store, run_id, specs=specs, selection=asked, caps=caps, now=SystemClock().now())
         if not run.resumed:
             run = run.drawing(drawn(run.selection, store, form, app=app or "file"))
-        source = source_of(run.selection, store, form, app=app or "file")
+        source = source_of(run.selection, store, form, specs=specs, app=app or "file")
         count = source.count()
         if count == 0:
             raise NotFound(

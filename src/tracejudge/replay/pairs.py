@@ -7,8 +7,9 @@ replay's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tracejudge.replay.sources import Page, Place, Source, StoreSource
 from tracejudge.scores import TraceKey
@@ -26,7 +27,7 @@ class PairSource(Source):
         mine = store.cases.answers(replace(where, draw=None))
         theirs = store.cases.answers(replace(where, version=against, draw=None))
         self._other = {mine[case].key: theirs[case].response for case in mine.keys() & theirs.keys()}
-        self._traces = StoreSource(store, where)
+        self._traces = StoreSource(store, where, asked=True)
 
     def count(self) -> int:
         """How many questions both answered; of a sample, at most so many."""
@@ -34,9 +35,12 @@ class PairSource(Source):
 
     def pages(self, after: Place | None = None) -> Iterator[Page]:
         for page in self._traces.pages(after):
-            yield replace(page, traces=tuple(self._paired(page.traces)))
+            yield Page(partial(self._made, page), place=page.place)
 
-    def _paired(self, traces: tuple[Trace, ...]) -> Iterator[Trace]:
+    def _made(self, page: Page) -> tuple[Sequence[Trace], int]:
+        return list(self._paired(page.traces)), page.expired
+
+    def _paired(self, traces: Sequence[Trace]) -> Iterator[Trace]:
         for trace in traces:
             other = self._other.get(TraceKey(trace.environment, trace.app, trace.trace_id))
             if other is not None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Final
 
@@ -26,7 +27,7 @@ from tracejudge_sdk.trace import Trace
 
 LOOK_AGAIN_S: Final = 10.0
 _TOGETHER: Final = 50  # one put alone costs an eighth of what the whole answer of a quick judge does
-_LEAST_OUT: Final = 256
+_LEAST_OUT: Final = 100
 _MOST_UNSTORED: Final = 8192  # answers that wait for their insert: bounds what is held while the store is slow
 _SAVE_EVERY_S: Final = 5.0  # so many seconds of pages a resumed run looks up again
 _TELL_EVERY_S: Final = 0.2
@@ -113,10 +114,12 @@ class _Replaying:
     ) -> ReplayReport:
         """Goes through what lies behind the run's place."""
         pages = source.pages(self._progress.behind.place)
-        ahead = asyncio.create_task(asyncio.to_thread(next, pages, None))
+        # One thread for all pages: every thread keeps the memory that the largest block it read has taken.
+        reader = ThreadPoolExecutor(1, "replay-read")
+        ahead = _next_of(pages, reader)
         try:
             while (page := await ahead) is not None:
-                ahead = asyncio.create_task(asyncio.to_thread(next, pages, None))
+                ahead = _next_of(pages, reader)
                 while await asyncio.to_thread(live_lags):
                     await sleep(LOOK_AGAIN_S)
                 if not await self._ask(page):
@@ -128,6 +131,7 @@ class _Replaying:
             await self._all_answered()
         finally:  # cancelled, or the store is away: no judge is asked on behalf of a replay that has ended
             await asyncio.wait({ahead})
+            reader.shutdown(wait=False)
             for task in self._out:
                 task.cancel()
             await asyncio.gather(*self._out, return_exceptions=True)
@@ -263,6 +267,10 @@ class _Replaying:
         if any(moved) and now - self._saved_at >= _SAVE_EVERY_S:
             self._saved_at = now
             await asyncio.to_thread(self._store.runs.save, with_cursor(self._run.stored, self._progress.behind))
+
+
+def _next_of(pages: Iterator[Page], reader: ThreadPoolExecutor) -> asyncio.Future[Page | None]:
+    return asyncio.get_running_loop().run_in_executor(reader, next, pages, None)
 
 
 def _task(trace: Trace, names: frozenset[str]) -> JudgeTask:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tracejudge.datasets import Line
-from tracejudge.store import Store, StoredTrace, TraceFilter, TracePlace
+from tracejudge.store import Store, TraceColumns, TraceFilter, TracePlace
 from tracejudge_sdk.trace import Trace
 
 PAGE_TRACES: Final = 250
@@ -24,13 +25,28 @@ Place = Mapping[str, Any]
 """The end of a page, as JSON values: what a resumed run begins behind."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some traces. `expired` of them are passed over, since their texts are past their retention."""
+    """Some traces, and how many more were passed over since their texts are past their retention (`expired`).
 
-    traces: tuple[Trace, ...]
-    expired: int
-    place: Place
+    `make` gives the two when they are first asked for, without blocking: so they are made by the thread that judges
+    them, next to their use.
+    """
+
+    def __init__(self, make: Callable[[], tuple[Sequence[Trace], int]], *, place: Place) -> None:
+        self._make = make
+        self.place = place
+
+    @cached_property
+    def _made(self) -> tuple[Sequence[Trace], int]:
+        return self._make()
+
+    @property
+    def traces(self) -> Sequence[Trace]:
+        return self._made[0]
+
+    @property
+    def expired(self) -> int:
+        return self._made[1]
 
 
 class Source(Protocol):
@@ -52,9 +68,11 @@ class StoreSource:
     each no further in time than four times the one before: what lies behind is not sorted for every block.
     """
 
-    def __init__(self, store: Store, where: TraceFilter, *, page: int = PAGE_TRACES) -> None:
+    def __init__(self, store: Store, where: TraceFilter, *, asked: bool = False, page: int = PAGE_TRACES) -> None:
+        """`asked`: the judges put questions of ours to a model, so that nothing else of a trace is read."""
         self._store = store
         self._where = where
+        self._asked = asked
         self._page = page
 
     def count(self) -> int:
@@ -63,53 +81,46 @@ class StoreSource:
     def pages(self, after: Place | None = None) -> Iterator[Page]:
         for block in self._blocks(None if after is None else _place(after)):
             for first in range(0, len(block), self._page):
-                yield _page(block[first : first + self._page])
+                yield Page(
+                    partial(_unexpired, block, first, first + self._page), place=_place_of(block, first + self._page)
+                )
 
-    def _blocks(self, after: TracePlace | None) -> Iterator[Sequence[StoredTrace]]:
+    def _blocks(self, after: TracePlace | None) -> Iterator[TraceColumns]:
         where, rows, reach = self._where, self._page, _FIRST_REACH
         while True:
             start = where.start if after is None else after.event_time
             # Without both ends there is nothing to go through in steps.
             last = start is None or where.end is None or where.end - start <= reach
             step = where if last or start is None else replace(where, end=start + reach)
-            block = next(self._store.traces.stream(step, batch=rows, after=after), [])
+            block = self._store.traces.served(step, most=rows, after=after, asked=self._asked)
             if block:
                 yield block
             if len(block) == rows:
-                after = block[-1].place
+                after = block.place(-1)
                 if start is not None:
                     reach = max(_FIRST_REACH, 4 * (after.event_time - start))
-                rows = _rows_of_a_block(block)
+                rows = max(_LEAST_ROWS, min(_MOST_ROWS, _BLOCK_CHARS * len(block) // max(1, block.chars)))
             elif last:
                 return
             else:  # nothing more is in reach: go on from there, and further
                 where, after, reach = replace(where, start=step.end), None, 8 * reach
 
 
-def _rows_of_a_block(seen: Sequence[StoredTrace]) -> int:
-    """So many that a block holds about `_BLOCK_CHARS`, going by some of those that were seen."""
-    some = seen[:: max(1, len(seen) // 20)]
-    chars = sum(
-        len(one.trace.query)
-        + len(one.trace.response or "")
-        + sum(len(node.text or "") for node in one.trace.source_nodes)
-        for one in some
-    )
-    return max(_LEAST_ROWS, min(_MOST_ROWS, _BLOCK_CHARS * len(some) // max(1, chars)))
+def _unexpired(block: TraceColumns, first: int, end: int) -> tuple[Sequence[Trace], int]:
+    traces, expired = block.part(first, end)
+    if not expired:
+        return traces, 0
+    return [one for at, one in enumerate(traces) if at not in expired], len(expired)
 
 
-def _page(stored: Sequence[StoredTrace]) -> Page:
-    last = stored[-1].trace
-    return Page(
-        traces=tuple(one.trace for one in stored if not one.texts_expired),
-        expired=sum(one.texts_expired for one in stored),
-        place={
-            "event_time": last.event_time.isoformat(),
-            "trace_id": last.trace_id,
-            "environment": last.environment,
-            "app": last.app,
-        },
-    )
+def _place_of(block: TraceColumns, end: int) -> Place:
+    last = block.place(min(end, len(block)) - 1)
+    return {
+        "event_time": last.event_time.isoformat(),
+        "trace_id": last.trace_id,
+        "environment": last.environment,
+        "app": last.app,
+    }
 
 
 class FileSource:
@@ -143,7 +154,8 @@ class FileSource:
         while chunk := list(islice(lines, self._page)):
             file, last = chunk[-1]
             place = {"file": file, "line": last.number}
-            yield Page(traces=tuple(line.trace for _, line in chunk), expired=0, place=place)
+            traces = [line.trace for _, line in chunk]
+            yield Page(partial(_ready, traces), place=place)
 
     def _lines(self, file: int, behind: int) -> Iterator[tuple[int, Line]]:
         for index in range(file, len(self._files)):
@@ -154,6 +166,10 @@ class FileSource:
                     and matches(line.trace, self._where)
                 ):
                     yield index, line
+
+
+def _ready(traces: Sequence[Trace]) -> tuple[Sequence[Trace], int]:
+    return traces, 0
 
 
 def matches(trace: Trace, where: TraceFilter) -> bool:

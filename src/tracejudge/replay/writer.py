@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from tracejudge.judging import PanelResult
@@ -46,6 +47,7 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
         self._hurry = False
         self._go = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, "replay-write")  # one alone: each keeps the memory of its largest insert
 
     def put(self, answer: Answer) -> None:
         """To be stored with the next insert."""
@@ -68,7 +70,7 @@ class Writer:
             while self._waiting:
                 answers, self._waiting = self._waiting, []
                 try:
-                    await asyncio.to_thread(self._insert, answers)
+                    await asyncio.get_running_loop().run_in_executor(self._thread, self._insert, answers)
                 except BaseException as error:
                     await self._stored(answers, error)
                     if not isinstance(error, Exception):  # cancellation: nobody waits for what is left

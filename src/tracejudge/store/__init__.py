@@ -54,6 +54,7 @@ from tracejudge.store.sampling_counts import DecidedRow, FirstSeen
 from tracejudge.store.sampling_epochs import EpochsRead
 from tracejudge.store.store import Store, TableSize
 from tracejudge.store.tombstones import Identity, Tombstone
+from tracejudge.store.trace_rows import TraceBatch, TraceColumns
 from tracejudge.store.traffic import EffortRow, Percentiles, TrafficRow
 
 __all__ = [
@@ -105,6 +106,8 @@ __all__ = [
     "TableFacts",
     "TableSize",
     "Tombstone",
+    "TraceBatch",
+    "TraceColumns",
     "TraceFilter",
     "TracePlace",
     "TrafficRow",

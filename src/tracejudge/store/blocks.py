@@ -26,7 +26,7 @@ class IrregularRows(Exception):
 
 class Block:
     """Columns of one insert, and about how many bytes they are. A column in which nothing is said is not there: the
-    store fills in NULL or an empty list, as it would have been told."""
+    store fills in NULL, "", 0 or an empty list, as it would have been told."""
 
     def __init__(self) -> None:
         self.columns: dict[str, Column] = {}
@@ -47,8 +47,9 @@ class Block:
 
     def texts(self, name: str, column: Sequence[str]) -> None:
         """Texts that UTF-8 can hold."""
-        self.columns[name] = column
         self._weigh(column)
+        if any(column):
+            self.columns[name] = column
 
     def optional_texts(self, name: str, column: Sequence[str | None]) -> None:
         """Texts or None."""
@@ -88,13 +89,15 @@ class Block:
         """Whole numbers in [low, high]."""
         if not set(map(type, column)) <= {int} or (column and not low <= min(column) <= max(column) <= high):
             raise IrregularRows(name)
-        self.add(name, column)
+        if any(column):
+            self.add(name, column)
 
     def flags(self, name: str, column: Sequence[bool]) -> None:
         """Truth values."""
         if not set(map(type, column)) <= {bool}:
             raise IrregularRows(name)
-        self.add(name, column)
+        if any(column):
+            self.add(name, column)
 
     def _weigh(self, texts: Sequence[str]) -> None:
         if not set(map(type, texts)) <= {str}:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import chain, islice, repeat
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
 from tracejudge.store.blocks import Column
-from tracejudge.store.rows import StoredTrace
+from tracejudge.store.rows import StoredTrace, TracePlace
 from tracejudge.store.values import from_json, from_milliseconds
-from tracejudge_sdk.trace import SCHEMA_VERSION, SourceNode, Trace, Turn
+from tracejudge_sdk.trace import SourceNode, Trace, Turn
 
 _PLAIN: Final = (
     "trace_id", "app", "environment", "version", "query", "response", "status", "error", "reference", "case_id",
@@ -27,9 +27,10 @@ _PLAIN: Final = (
 TEXTS: Final = ("query", "response", "error", "reference", "node_texts", "history_contents")
 _at: Final = datetime.fromtimestamp
 _UTC: Final = timezone.utc
-_WIRE: Final = {"schema_version": SCHEMA_VERSION, "kind": "trace"}
 # Of a trace that was read, every field counts as given. One set for all: pydantic copies it before it changes it.
 _TRACE_FIELDS: Final = set(Trace.model_fields)
+# What a field is where nothing is said. In their order, which is that of a trace written out.
+_UNSAID: Final = {name: field.get_default(call_default_factory=True) for name, field in Trace.model_fields.items()}
 _NODE_FIELDS: Final = set(SourceNode.model_fields)
 _TURN_FIELDS: Final = set(Turn.model_fields)
 # The models are frozen, and their own setters would say so.
@@ -38,6 +39,13 @@ _put_values: Final = BaseModel.__dict__["__dict__"].__set__
 _put_given: Final = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _put_extra: Final = BaseModel.__dict__["__pydantic_extra__"].__set__
 _put_private: Final = BaseModel.__dict__["__pydantic_private__"].__set__
+
+
+class TraceBatch(NamedTuple):
+    """Traces in the order of their rows; `expired` are the places of those whose texts had their time."""
+
+    traces: list[Trace]
+    expired: frozenset[int]
 
 
 class TraceReader:
@@ -50,20 +58,7 @@ class TraceReader:
         if not columns:  # of no rows the driver does not know the columns either
             return []
         cells = dict(zip(self._names, columns, strict=True))
-        fields = {
-            **{name: cells[name] for name in _PLAIN},
-            **{name: repeat(value, len(columns[0])) for name, value in _WIRE.items()},
-            # A float holds milliseconds to less than half a microsecond until the year 2242.
-            "event_time": [_at(ms / 1000, _UTC) for ms in cells["event_time"]],
-            "source_nodes": _nodes(
-                cells["node_ids"], cells["node_texts"], cells["node_scores"], cells["node_metadata"]
-            ),
-            "history": _histories(cells["history_roles"], cells["history_contents"]),
-            "expected_ids": map(tuple, cells["expected_ids"]),
-            "tags": map(dict, cells["tags"]),
-        }
-        names = tuple(fields)
-        values = [dict(zip(names, row, strict=True)) for row in zip(*fields.values(), strict=True)]
+        batch = _batch(cells)
         # Batches come in together: most instants are those of a neighbour.
         ingested = {ms: from_milliseconds(ms) for ms in set(cells["ingested_at"])}
         return [
@@ -74,20 +69,107 @@ class TraceReader:
                 source=source,
                 partition=partition,
                 offset=offset,
-                texts_expired=left < chars,
+                texts_expired=place in batch.expired,
             )
-            for trace, signals, ms, source, partition, offset, left, chars in zip(
-                _made(Trace, values, _TRACE_FIELDS),
-                cells["signals"],
-                cells["ingested_at"],
-                cells["source"],
-                cells["partition"],
-                cells["offset"],
-                map(text_chars, *(cells[name] for name in TEXTS)),
-                cells["text_chars"],
-                strict=True,
+            for place, (trace, signals, ms, source, partition, offset) in enumerate(
+                zip(
+                    batch.traces,
+                    cells["signals"],
+                    cells["ingested_at"],
+                    cells["source"],
+                    cells["partition"],
+                    cells["offset"],
+                    strict=True,
+                )
             )
         ]
+
+
+SERVED: Final = (
+    *_PLAIN, "event_time", "node_ids", "node_texts", "node_scores", "node_metadata", "history_roles",
+    "history_contents", "expected_ids", "tags", "text_chars",
+)  # fmt: skip
+"""The columns of whole traces."""
+
+ASKED: Final = (
+    "trace_id", "app", "environment", "version", "query", "response", "status", "error", "reference", "model",
+    "category", "truncated", "head_probability", "event_time", "node_texts", "history_roles", "history_contents",
+    "text_chars",
+)  # fmt: skip
+"""What a prompt or a score of ours can hold; the other fields of such traces are as if nothing was said."""
+
+
+class TraceColumns:
+    """Rows of `SERVED` or `ASKED`: traces without what is known of them beside, at half the cost of a StoredTrace.
+
+    They are made a part at a time, so that no more of them than are wanted are there beside their texts.
+    """
+
+    def __init__(self, names: Sequence[str], columns: Sequence[Column]) -> None:
+        self._cells = dict(zip(names, columns, strict=True)) if columns else dict.fromkeys(names, ())
+
+    def __len__(self) -> int:
+        return len(self._cells["trace_id"])
+
+    def part(self, first: int, end: int) -> TraceBatch:
+        """The traces of these rows, as of a slice."""
+        cells = {name: column[first:end] for name, column in self._cells.items()}
+        return _batch(cells) if cells["trace_id"] else TraceBatch([], frozenset())
+
+    def place(self, row: int) -> TracePlace:
+        """Where a row stands in the order in which traces are streamed."""
+        cells = {name: self._cells[name][row] for name in ("event_time", "trace_id", "environment", "app")}
+        return TracePlace(**{**cells, "event_time": _at(cells["event_time"] / 1000, _UTC)})
+
+    @property
+    def chars(self) -> int:
+        """Of all texts, as they were stored."""
+        return sum(self._cells["text_chars"])
+
+
+def _batch(cells: Mapping[str, Column]) -> TraceBatch:
+    rows = len(cells["trace_id"])
+    fields: dict[str, Iterable[Any]] = {
+        # A float holds milliseconds to less than half a microsecond until the year 2242.
+        "event_time": [_at(ms / 1000, _UTC) for ms in cells["event_time"]],
+        "source_nodes": _nodes(
+            cells.get("node_ids"), cells["node_texts"], cells.get("node_scores"), cells.get("node_metadata")
+        ),
+        "tags": map(dict, cells["tags"]) if "tags" in cells else [{} for _ in range(rows)],
+    }
+    # Most fields say the same in a whole block (nothing, often), and are not told again for each trace.
+    alike = dict(_UNSAID)
+    for name in cells.keys() & _PLAIN:
+        column = cells[name]
+        if column.count(column[0]) == rows:
+            alike[name] = column[0]
+        else:
+            fields[name] = column
+    if any(cells["history_roles"]):
+        fields["history"] = _histories(cells["history_roles"], cells["history_contents"])
+    if any(cells.get("expected_ids", ())):
+        fields["expected_ids"] = map(tuple, cells["expected_ids"])
+    names = tuple(fields)
+    values = [alike | dict(zip(names, row, strict=True)) for row in zip(*fields.values(), strict=True)]
+    return TraceBatch(_made(Trace, values, _TRACE_FIELDS), _expired(cells))
+
+
+def _expired(cells: Mapping[str, Column]) -> frozenset[int]:
+    """The places of the traces that have fewer characters than were stored."""
+    # Only the fewer: so where the sums agree each of them does, and the sums cost a fifth of looking at each.
+    left = sum(
+        sum(map(len, filter(None, texts)))
+        for texts in (
+            *(cells[name] for name in ("query", "response", "error", "reference")),
+            chain.from_iterable(cells["node_texts"]),
+            chain.from_iterable(cells["history_contents"]),
+        )
+    )
+    if left == sum(cells["text_chars"]):
+        return frozenset()
+    of_each = map(text_chars, *(cells[name] for name in TEXTS))
+    pairs = enumerate(zip(of_each, cells["text_chars"], strict=True))
+    return frozenset(place for place, (kept, chars) in pairs if kept < chars)
 
 
 def text_chars(
@@ -106,23 +188,29 @@ def text_chars(
 
 
 def _nodes(
-    ids: Sequence[Sequence[str]],
+    ids: Sequence[Sequence[str]] | None,
     texts: Sequence[Sequence[str | None]],
-    scores: Sequence[Sequence[float | None]],
-    metadata: Sequence[Sequence[str]],
+    scores: Sequence[Sequence[float | None]] | None,
+    metadata: Sequence[Sequence[str]] | None,
 ) -> Iterator[tuple[SourceNode, ...]]:
-    """The passages of each trace."""
-    # Texts expire before the rest: then these lists are empty while the ids are still there.
-    every_text = chain.from_iterable(of or [None] * len(known) for of, known in zip(texts, ids, strict=True))
-    every_meta = chain.from_iterable(of or ["{}"] * len(known) for of, known in zip(metadata, ids, strict=True))
-    values = [
-        {"node_id": node_id, "text": text, "score": score, "metadata": {} if meta == "{}" else json.loads(meta)}
-        for node_id, text, score, meta in zip(
-            chain.from_iterable(ids), every_text, chain.from_iterable(scores), every_meta, strict=True
-        )
-    ]
+    """The passages of each trace; of their texts alone where the rest was not read."""
+    if ids is None or scores is None or metadata is None:
+        every = chain.from_iterable(texts)
+        values: list[dict[str, Any]] = [{"node_id": "", "text": text, "score": None, "metadata": {}} for text in every]
+        known: Sequence[Sequence[object]] = texts
+    else:
+        # Texts expire before the rest: then these lists are empty while the ids are still there.
+        every_text = chain.from_iterable(of or [None] * len(known) for of, known in zip(texts, ids, strict=True))
+        every_meta = chain.from_iterable(of or ["{}"] * len(known) for of, known in zip(metadata, ids, strict=True))
+        values = [
+            {"node_id": node_id, "text": text, "score": score, "metadata": {} if meta == "{}" else json.loads(meta)}
+            for node_id, text, score, meta in zip(
+                chain.from_iterable(ids), every_text, chain.from_iterable(scores), every_meta, strict=True
+            )
+        ]
+        known = ids
     made = iter(_made(SourceNode, values, _NODE_FIELDS))
-    return (tuple(islice(made, len(known))) for known in ids)
+    return (tuple(islice(made, len(of))) for of in known)
 
 
 def _histories(roles: Sequence[Sequence[str]], contents: Sequence[Sequence[str]]) -> Iterator[tuple[Turn, ...]]:

@@ -15,7 +15,7 @@ from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_blocks import trace_block, trace_version
 from tracejudge.store.trace_filters import DRAWN, judged_conditions, trace_conditions
 from tracejudge.store.trace_index import KEYS_IN, TraceIndex, key_parameters
-from tracejudge.store.trace_rows import TEXTS, TraceReader, text_chars
+from tracejudge.store.trace_rows import ASKED, SERVED, TEXTS, TraceColumns, TraceReader, text_chars
 from tracejudge.store.values import (
     bound_instant,
     flag,
@@ -163,24 +163,23 @@ class Traces(Table[StoredTrace]):
         """
         while True:
             conditions = judged_conditions(where, outcome=outcome, judge=judge)
-            if after is not None:
-                conditions.add(
-                    "(event_time, trace_id, environment, app) > ({after_at:DateTime64(3, 'UTC')}, {after_id:String}, "
-                    "{after_environment:String}, {after_app:String})",
-                    after_at=bound_instant("event_time", after.event_time),
-                    after_id=after.trace_id,
-                    after_environment=after.environment,
-                    after_app=after.app,
-                ).add("event_time >= {after_at:DateTime64(3, 'UTC')}")
-            page = self._select(
-                f"{conditions} ORDER BY event_time, trace_id, environment, app LIMIT {int(batch)}",
-                conditions.parameters,
-            )
+            page = self._select(_next(conditions, after, batch), conditions.parameters)
             if page:
                 yield page
             if len(page) < batch:
                 return
             after = page[-1].place
+
+    def served(
+        self, where: TraceFilter, *, most: int, after: TracePlace | None = None, asked: bool = False
+    ) -> TraceColumns:
+        """The first `most` of them behind `after`, in the order of `stream`: what was served, and nothing beside.
+
+        `asked`: of that only what a prompt can hold.
+        """
+        conditions, names = trace_conditions(where), ASKED if asked else SERVED
+        sql = f"SELECT {', '.join(names)} FROM traces FINAL {_next(conditions, after, most)}"
+        return TraceColumns(names, self._connection.query_columns(sql, conditions.parameters))
 
     def draw_line(self, where: TraceFilter, *, traces: int, seed: int) -> int | None:
         """The hash up to which a Draw with this seed takes `traces` of the selection; None where it has no more."""
@@ -253,3 +252,17 @@ class Traces(Table[StoredTrace]):
 
     def _selected(self, sql: str, parameters: Mapping[str, Any] | None, *, binary: Sequence[str]) -> list[StoredTrace]:
         return self._read(self._connection.query_columns(sql, parameters, binary=binary))
+
+
+def _next(conditions: Where, after: TracePlace | None, most: int) -> str:
+    """What follows FROM for the first rows behind a place, which is added to the conditions."""
+    if after is not None:
+        conditions.add(
+            "(event_time, trace_id, environment, app) > ({after_at:DateTime64(3, 'UTC')}, {after_id:String}, "
+            "{after_environment:String}, {after_app:String})",
+            after_at=bound_instant("event_time", after.event_time),
+            after_id=after.trace_id,
+            after_environment=after.environment,
+            after_app=after.app,
+        ).add("event_time >= {after_at:DateTime64(3, 'UTC')}")
+    return f"{conditions} ORDER BY event_time, trace_id, environment, app LIMIT {int(most)}"
