@@ -1,30 +1,41 @@
-"""Puts an event into numbers and one line for a person. Ids and numbers only, never texts of traces."""
+"""What a series has come to, as an event: numbers, and one line for a person. Never texts of traces."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Final
 
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, Severity
 from tracejudge.alerts.health import HEALTHY_UP_TO, UNHEALTHY_ABOVE, InvalidShare, JudgeHealth
-from tracejudge.alerts.measures import in_words
 from tracejudge.alerts.recovery import RESOLVE_HOURS
 from tracejudge.alerts.rule import MaxDropRule, MinimumRule, Rule, effective_severity
 from tracejudge.alerts.slices import OTHER
 from tracejudge.alerts.state import Series
-from tracejudge.scores import Bucket
-from tracejudge.windows import PassRate, pass_rate
+from tracejudge.alerts.wording import (
+    clock,
+    interval,
+    iso,
+    judge_of,
+    percent,
+    plain,
+    rate_numbers,
+    rate_of,
+    span,
+    subject,
+    where,
+)
+from tracejudge.windows import PassRate
 
 _ALERT_KINDS: Final = ("firing", "resolved", "escalated", "reminder")
 
 
 def event_id(key: SeriesKey, *, kind: EventKind, at: datetime, ordinal: int) -> str:
     """The same change of the same series has the same id in every process."""
-    named = [key.rule, key.environment, key.app, key.judge_name, key.judge_id, key.group, kind, _iso(at), ordinal]
+    named = [key.rule, key.environment, key.app, key.judge_name, key.judge_id, key.group, kind, iso(at), ordinal]
     text = json.dumps(named, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -39,8 +50,8 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
     summary = f"{subject(series)} {_fell(rule, alert.boundary, before)}"
     if since is not None and since.estimate is not None:
         summary += (
-            f": about {percent(since.estimate)} since about {_clock(alert.start.at, beside=alert.at)} "
-            f"({since.judged} judged traces{_interval(since)})"
+            f": about {percent(since.estimate)} since about {clock(alert.start.at, beside=alert.at)} "
+            f"({since.judged} judged traces{interval(since)})"
         )
     summary += f"; expected less than one such false alarm in {days:g} days"
     evidence: dict[str, object] = {
@@ -54,7 +65,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         "false_alarms": series.promise,
         "budget_share": share,
         "hypothetical_rate": alert.hypothetical_rate,
-        "started_about": _iso(alert.start.at),
+        "started_about": iso(alert.start.at),
         "before": rate_numbers(before),
         "since": rate_numbers(since),
         "worst_trace_ids": list(series.examples.worst_since(alert.start.at)),
@@ -90,15 +101,15 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
     summary = f"{subject(series)} " + (f"is better, and still below {limit}" if below else "recovered")
     if good is not None and good.estimate is not None:
         summary += (
-            f": about {percent(good.estimate)} since about {_clock(alert.recovery.start.at, beside=at)} "
-            f"({good.judged} judged traces{_interval(good)}); {limit} is {percent(alert.boundary)}"
+            f": about {percent(good.estimate)} since about {clock(alert.recovery.start.at, beside=at)} "
+            f"({good.judged} judged traces{interval(good)}); {limit} is {percent(alert.boundary)}"
         )
     evidence: dict[str, object] = {
         "rule": series.rule.name,
         "boundary": alert.boundary,
         "fired_event_id": alert.event_id,
-        "fired_at": _iso(alert.at),
-        "recovered_about": _iso(alert.recovery.start.at),
+        "fired_at": iso(alert.at),
+        "recovered_about": iso(alert.recovery.start.at),
         "above": alert.recovery.target,
         "evidence_hours": alert.recovery.hours,
         "resolve_hours": RESOLVE_HOURS,
@@ -117,7 +128,7 @@ def closed_by_rule_change(series: Series, *, removed: bool) -> AlertEvent:
         series,
         kind="resolved",
         at=series.last_judged_at or alert.at,
-        summary=f"{subject(series)}: alert closed because rule {_plain(series.rule.name)} was {what}",
+        summary=f"{subject(series)}: alert closed because rule {plain(series.rule.name)} was {what}",
         evidence={"rule": series.rule.name, "fired_event_id": alert.event_id, "closed_because": f"rule_{what}"},
     )
 
@@ -128,7 +139,7 @@ def closed_by_action(series: Series, action: Action) -> AlertEvent:
     if alert is None:
         raise ValueError(f"{series.key!r} has no open alert")
     what = "accepted as the new normal" if action.verb == "accept" else "dismissed as a false alarm"
-    by = f" by {_plain(action.by)}" if action.by else ""
+    by = f" by {plain(action.by)}" if action.by else ""
     return alert_event(
         series,
         kind="resolved",
@@ -146,13 +157,13 @@ def closed_by_action(series: Series, action: Action) -> AlertEvent:
 def silence(series: Series, *, at: datetime, limit: timedelta) -> AlertEvent:
     """No row of the judge has come for too long."""
     last = series.last_judged_at
-    judge = _judge(series.key, heuristic=series.heuristic)
-    summary = f"no judged traces of {_where(series.key)} by {judge} for {span(limit)}"
+    judge = judge_of(series.key, heuristic=series.heuristic)
+    summary = f"no judged traces of {where(series.key)} by {judge} for {span(limit)}"
     if series.alert is not None:
         summary += "; its alert stays open, as silence is no recovery"
     evidence: dict[str, object] = {
         "rule": series.rule.name,
-        "last_judged_at": _iso(last) if last is not None else None,
+        "last_judged_at": iso(last) if last is not None else None,
         "limit_s": limit.total_seconds(),
     }
     return alert_event(series, kind="no_data", at=at, summary=summary, evidence=evidence)
@@ -160,17 +171,17 @@ def silence(series: Series, *, at: datetime, limit: timedelta) -> AlertEvent:
 
 def data_back(series: Series, *, at: datetime) -> AlertEvent:
     """Rows come again after a silence."""
-    judge = _judge(series.key, heuristic=series.heuristic)
-    summary = f"judged traces of {_where(series.key)} by {judge} come again"
+    judge = judge_of(series.key, heuristic=series.heuristic)
+    summary = f"judged traces of {where(series.key)} by {judge} come again"
     return alert_event(series, kind="data_back", at=at, summary=summary, evidence={"rule": series.rule.name})
 
 
 def more_values(series: Series, *, at: datetime) -> AlertEvent:
     """A rule groups by something with more values than it watches one by one."""
     rule, names = series.rule, ", ".join(series.rule.group_by)
-    place = _plain(series.key.app)
+    place = plain(series.key.app)
     summary = (
-        f"rule {_plain(rule.name)} watches {rule.max_series} values of {_plain(names)} in {place} and has met more: "
+        f"rule {plain(rule.name)} watches {rule.max_series} values of {plain(names)} in {place} and has met more: "
         f"all further ones are one series, {OTHER}; raise max_series, or group by something with fewer values"
     )
     evidence = {"rule": rule.name, "group_by": list(rule.group_by), "max_series": rule.max_series}
@@ -188,7 +199,7 @@ def judge_health(key: SeriesKey, health: JudgeHealth, *, at: datetime) -> AlertE
     else:
         what = "judges again: it failed on"
         end = f"no more than {percent(HEALTHY_UP_TO)}"
-    who = f"{_judge(key, heuristic=health.heuristic)} {what} {percent(share)}"
+    who = f"{judge_of(key, heuristic=health.heuristic)} {what} {percent(share)}"
     kind: EventKind = "evaluator_unhealthy" if recent.unhealthy else "evaluator_healthy"
     return AlertEvent(
         event_id=event_id(key, kind=kind, at=at, ordinal=ordinal),
@@ -197,40 +208,9 @@ def judge_health(key: SeriesKey, health: JudgeHealth, *, at: datetime) -> AlertE
         severity="ticket",
         heuristic=health.heuristic,
         at=at,
-        summary=f"{who} of {recent.rows} recent traces of {_where(key)}, {end}",
+        summary=f"{who} of {recent.rows} recent traces of {where(key)}, {end}",
         evidence={"invalid": recent.invalid, "rows": recent.rows, "invalid_share": share, "limit": UNHEALTHY_ABOVE},
     )
-
-
-def rate_numbers(rate: PassRate | None) -> Mapping[str, object] | None:
-    """A pass rate as JSON values; None when nothing was settled."""
-    if rate is None or rate.estimate is None:
-        return None
-    return {
-        "rate": rate.estimate,
-        "low": rate.low,
-        "high": rate.high,
-        "n_eff": rate.n_eff,
-        "judged": rate.judged,
-        "passed": rate.passed,
-        "failed": rate.failed,
-        "unweighted_rate": rate.plain,
-    }
-
-
-def percent(share: float) -> str:
-    """A share for a person: 80 %, 95.5 %.
-
-    >>> percent(0.8), percent(0.955)
-    ('80 %', '95.5 %')
-    """
-    return f"{round(100 * share, 1):g} %"
-
-
-def percent_points(share: float) -> str:
-    """A difference of shares for a person: 3 points, 1 point."""
-    points = round(100 * share, 1)
-    return f"{points:g} point" + ("" if points == 1 else "s")
 
 
 def alert_event(
@@ -274,59 +254,3 @@ def _coverage(evidence: dict[str, object], *, since: PassRate | None, health: In
     low = since.estimate * (1.0 - share)
     evidence["coverage_low"] = {"invalid_share": share, "low": low, "high": low + share}
     return f"; coverage is low: {percent(share)} of recent traces could not be judged"
-
-
-def rate_of(bucket: Bucket) -> PassRate | None:
-    """The pass rate of these rows; None when there are none."""
-    return pass_rate({"": bucket}) if bucket.n else None
-
-
-def _interval(rate: PassRate) -> str:
-    if rate.low is None or rate.high is None:
-        return ""
-    return f", {round(100 * rate.low)}-{round(100 * rate.high)} %"
-
-
-def subject(series: Series) -> str:
-    """Whose rate it is, in words: judge, application, slice."""
-    rule, judge = series.rule, _judge(series.key, heuristic=series.heuristic)
-    if rule.type == "volume":
-        return f"volume of {judge} of {_where(series.key)}"
-    return f"{in_words(rule.measure, at_most=rule.at_most, judge=judge)} of {_where(series.key)}"
-
-
-def _judge(key: SeriesKey, *, heuristic: bool) -> str:
-    # Every line that names a judge says it when there is no model behind the verdicts.
-    return _plain(key.judge_name) + (" (heuristic)" if heuristic else "")
-
-
-def _where(key: SeriesKey) -> str:
-    where = _plain(key.app)
-    if key.environment != "production":
-        where += f" ({_plain(key.environment)})"
-    if key.group:
-        where += " [" + ", ".join(f"{field} {_plain(value) or '(none)'}" for field, value in key.group) + "]"
-    return where
-
-
-def _plain(text: str) -> str:
-    # Names come from producers: one that holds control characters must not steer a terminal or forge a line.
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
-def _clock(at: datetime, *, beside: datetime) -> str:
-    at, beside = at.astimezone(timezone.utc), beside.astimezone(timezone.utc)
-    return f"{at:%H:%M} UTC" if at.date() == beside.date() else f"{at:%Y-%m-%d %H:%M} UTC"
-
-
-def span(limit: timedelta) -> str:
-    """A time for a person: 24 hours, 90 minutes."""
-    minutes = round(limit.total_seconds() / 60)
-    if minutes % 60 == 0:
-        hours = minutes // 60
-        return f"{hours} hour" if hours == 1 else f"{hours} hours"
-    return f"{minutes} minutes"
-
-
-def _iso(at: datetime) -> str:
-    return at.astimezone(timezone.utc).isoformat(timespec="milliseconds")

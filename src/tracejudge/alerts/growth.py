@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tracejudge.alerts import explain
+from tracejudge.alerts import explain, wording
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.open_alert import OpenAlert
 from tracejudge.alerts.state import Series
@@ -13,11 +13,11 @@ from tracejudge.alerts.state import Series
 def escalated(series: Series, *, at: datetime) -> AlertEvent:
     """The event of an open alert whose fall turned out to be worth a page; once for each alert."""
     alert = _open(series)
-    since = explain.rate_of(series.since_start)
+    since = wording.rate_of(series.since_start)
     hours = series.page.hours if series.page is not None else None
     alert.told_at = at
-    drop = explain.percent_points(series.rule.page_drop)
-    summary = f"{explain.subject(series)} fell further: this is worth a page (a fall of {drop} or so, or more)"
+    drop = wording.percent_points(series.rule.page_drop)
+    summary = f"{wording.subject(series)} fell further: this is worth a page (a fall of {drop} or so, or more)"
     evidence: dict[str, object] = {
         "rule": series.rule.name,
         "fired_event_id": alert.event_id,
@@ -28,8 +28,8 @@ def escalated(series: Series, *, at: datetime) -> AlertEvent:
         "alarm_hours": alert.alarm_hours,
         "false_alarms": series.promise,
         "started_about": alert.start.at.isoformat(timespec="milliseconds"),
-        "before": explain.rate_numbers(explain.rate_of(series.before_start)),
-        "since": explain.rate_numbers(since),
+        "before": wording.rate_numbers(wording.rate_of(series.before_start)),
+        "since": wording.rate_numbers(since),
         "worst_trace_ids": list(series.examples.worst_since(alert.start.at)),
     }
     if series.rule.measure != "quality":
@@ -53,22 +53,22 @@ def reminder(series: Series, *, at: datetime) -> AlertEvent:
     """An open alert, told again."""
     alert = _open(series)
     alert.told_at = at
-    summary = f"{explain.subject(series)}: still open after {explain.span(at - alert.at)}, and not acknowledged"
+    summary = f"{wording.subject(series)}: still open after {wording.span(at - alert.at)}, and not acknowledged"
     evidence: dict[str, object] = {
         "rule": series.rule.name,
         "fired_event_id": alert.event_id,
         "fired_at": alert.at.isoformat(timespec="milliseconds"),
         "boundary": alert.boundary,
-        "since": explain.rate_numbers(explain.rate_of(series.since_start)),
+        "since": wording.rate_numbers(wording.rate_of(series.since_start)),
     }
     return explain.alert_event(series, kind="reminder", at=at, summary=summary + _now(series), evidence=evidence)
 
 
 def _now(series: Series) -> str:
-    since = explain.rate_of(series.since_start)
+    since = wording.rate_of(series.since_start)
     if since is None or since.estimate is None:
         return ""
-    return f"; about {explain.percent(since.estimate)} since it began ({since.judged} judged traces)"
+    return f"; about {wording.percent(since.estimate)} since it began ({since.judged} judged traces)"
 
 
 def _open(series: Series) -> OpenAlert:

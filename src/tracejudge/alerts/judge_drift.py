@@ -24,13 +24,13 @@ from typing import Final
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.durations import parse_false_alarms
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.explain import span
 from tracejudge.alerts.judge_words import drift_event, mark, steady_event
 from tracejudge.alerts.snapshots import FORMAT, SeriesSnapshot
 from tracejudge.alerts.standing import AGAINST, DriftPolicy, Standing, WatchedJudge
 from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.status import SeriesStatus, status_of
 from tracejudge.alerts.wire import event_from_json, event_to_json
+from tracejudge.alerts.wording import span
 from tracejudge.anchors import AnchorRound
 from tracejudge.scores import JudgeId, Outcome, Score
 

@@ -8,12 +8,13 @@ from datetime import datetime
 
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey
-from tracejudge.alerts.explain import event_id, percent
+from tracejudge.alerts.explain import event_id
 from tracejudge.alerts.flips import TOLD_AT
 from tracejudge.alerts.health import STANDS_BESIDE, JudgeHealth
 from tracejudge.alerts.rule_base import HEALTH_RULE
 from tracejudge.alerts.standing import Against, Standing, WatchedJudge
 from tracejudge.alerts.state import Series
+from tracejudge.alerts.wording import percent
 from tracejudge.anchors.agreement import Agreement
 from tracejudge.scores import Score
 

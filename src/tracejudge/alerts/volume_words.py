@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tracejudge.alerts import explain
+from tracejudge.alerts import explain, wording
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.recovery import RESOLVE_HOURS
 from tracejudge.alerts.volume_series import VolumeSeries
@@ -17,7 +17,7 @@ def firing(series: VolumeSeries, *, share: float) -> AlertEvent:
         raise ValueError(f"{series.key!r} has no open alert")
     days = alert.alarm_hours * share / 24.0
     summary = (
-        f"{explain.subject(series)}: far {'fewer' if series.fewer else 'more'} judged traces than usual, {seen.traces} "
+        f"{wording.subject(series)}: far {'fewer' if series.fewer else 'more'} judged traces than usual, {seen.traces} "
         f"in {_hours(seen.hours)} since about {alert.start.at:%Y-%m-%d %H:%M} UTC, {seen.expected:.0f} expected; "
         f"expected less than one such false alarm in {days:g} days"
     )
@@ -44,7 +44,7 @@ def resolved(series: VolumeSeries, *, at: datetime) -> AlertEvent:
     alert, seen = series.alert, series.since
     if alert is None:
         raise ValueError(f"{series.key!r} has no open alert")
-    summary = f"{explain.subject(series)}: as many judged traces as usual again, after {_hours(seen.hours)}"
+    summary = f"{wording.subject(series)}: as many judged traces as usual again, after {_hours(seen.hours)}"
     evidence: dict[str, object] = {
         "rule": series.rule.name,
         "fired_event_id": alert.event_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tracejudge.alerts import explain
+from tracejudge.alerts import explain, wording
 from tracejudge.alerts.chance import false_alarms_per_30d
 from tracejudge.alerts.event import AlertEvent, EventKind
 from tracejudge.alerts.window_series import WindowSeries
@@ -42,14 +42,14 @@ def _event(series: WindowSeries, kind: EventKind, *, ends: bool, at: datetime | 
     alert, rule = series.alert, series.threshold
     if alert is None:
         raise ValueError(f"{series.key!r} has no open alert")
-    now, usual = explain.rate_of(series.since_start), explain.rate_of(series.before_start)
-    rate = "" if now is None or now.estimate is None else f"{explain.percent(now.estimate)} "
+    now, usual = wording.rate_of(series.since_start), wording.rate_of(series.before_start)
+    rate = "" if now is None or now.estimate is None else f"{wording.percent(now.estimate)} "
     judged = 0 if now is None else now.judged
     expected = expected_false_alarms(series)
     what = "not below" if ends else "below"
     summary = (
-        f"{explain.subject(series)}: {rate}in a window of {rule.window} ({judged} judged traces), {what} "
-        f"{explain.percent(rule.below)}"
+        f"{wording.subject(series)}: {rate}in a window of {rule.window} ({judged} judged traces), {what} "
+        f"{wording.percent(rule.below)}"
     )
     if expected is not None and not ends:
         summary += f"; by chance alone such a threshold fires {expected:.2g} times in 30 days"
@@ -59,8 +59,8 @@ def _event(series: WindowSeries, kind: EventKind, *, ends: bool, at: datetime | 
         "boundary": rule.below,
         "window": rule.window,
         "started_about": alert.start.at.isoformat(timespec="milliseconds"),
-        "since": explain.rate_numbers(now),
-        "before": explain.rate_numbers(usual),
+        "since": wording.rate_numbers(now),
+        "before": wording.rate_numbers(usual),
         "expected_false_alarms_per_30d": expected,
     }
     if rule.measure != "quality":

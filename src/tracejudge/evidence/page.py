@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Final
 
-from tracejudge.alerts.explain import percent
+from tracejudge.alerts.wording import percent
 from tracejudge.evidence.gather import MOST_ROWS, Evidence
 from tracejudge.evidence.measures import Measure
 from tracejudge.evidence.standing_out import SlicedBy

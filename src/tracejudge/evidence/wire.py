@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from tracejudge.alerts import AlertEvent
-from tracejudge.alerts.explain import rate_numbers
+from tracejudge.alerts.wording import rate_numbers
 from tracejudge.evidence.gather import Evidence
 from tracejudge.evidence.measures import Measure
 from tracejudge.evidence.resampled import Resampled
