@@ -108,6 +108,19 @@ def test_alertmanager_gets_names_of_labels_that_it_takes() -> None:
     assert alert["labels"]["slice_tags_cost_center"] == "a b"
 
 
+def test_names_that_differ_in_punctuation_alone_keep_labels_of_their_own() -> None:
+    rows = [row(k, passed=k < 100) for k in range(200)]
+    fields = ("tags.cost-center", "tags.cost.center", "tags.cost_center")
+    facts = {one.key: TraceFacts(None, dict(zip(fields, "abc", strict=True))) for one in rows}
+    (alert,) = alertmanager_body(Engine([rule(*fields)]).fold(rows, facts=facts)[0])
+    found = {name: value for name, value in alert["labels"].items() if name.startswith("slice_")}
+    assert found == {
+        "slice_tags_cost_center": "a",
+        "slice_tags_cost_center_2": "b",
+        "slice_tags_cost_center_3": "c",
+    }
+
+
 def test_values_without_number_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the engine keeps to find series by is bounded as well, and bounding it changes nothing."""
     rows = [row(k, version=f"v{k % 40}", passed=k % 7 != 0) for k in range(400)]

@@ -86,10 +86,11 @@ def list_rules(config: str, as_json: bool, rate: float | None, per_hour: float |
 
 
 def watched(rule: Rule) -> str:
-    """What the rule counts, before `of APP`."""
+    """What the rule counts, and by which fields."""
+    what = in_words(rule.measure, at_most=rule.at_most, judge=rule.judge)
     if rule.type == "volume":
-        return f"volume of {rule.judge}"
-    return in_words(rule.measure, at_most=rule.at_most, judge=rule.judge)
+        what = f"volume of {rule.judge}"
+    return what + (" by " + ", ".join(rule.group_by) if rule.group_by else "")
 
 
 def _shown(
@@ -112,13 +113,10 @@ def _shown(
         part = parts.get(rule.name)
         hours = settings.alerts.promises.hours(rule, environment=rule.environment, app=rule.app)
         per_30d = None if part is None else part * 720.0 / hours
-    watches = watched(rule)
-    if rule.group_by:
-        watches += " by " + ", ".join(rule.group_by)
     return RuleShown(
         name=rule.name,
         type=rule.type,
-        watches=watches,
+        watches=watched(rule),
         demand=rule.demand,
         environment=rule.environment,
         app=rule.app,

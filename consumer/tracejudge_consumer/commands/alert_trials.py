@@ -220,12 +220,18 @@ def explain(config: str, as_json: bool) -> None:
     columns += [("baseline", "right")]
     columns += [
         ("boundary", "right"),
-        ("share of the promise", "right"),
-        ("evidence of what fires", "right"),
+        ("promise", "right"),
+        ("evidence", "right"),
         ("judged/h", "right"),
     ]
     out = console()
-    out.print(table("Series", [*columns, ("1 h", "right"), ("1 d", "right")], rows))
+    out.print(
+        table(
+            "Series: shares of the promise, and of the evidence that fires",
+            [*columns, ("1 h", "right"), ("1 d", "right")],
+            rows,
+        )
+    )
     show_now(out, near)
 
 

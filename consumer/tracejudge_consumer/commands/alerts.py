@@ -32,6 +32,9 @@ from tracejudge_consumer.rendering import (
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
 
+_since_option = click.option("--since", type=Moment(), default="7d", show_default=True, help="Events from then on.")
+_limit_option = click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+
 
 @click.group(
     name="alerts",
@@ -47,12 +50,25 @@ Examples:
 @click.pass_context
 @config_option
 @json_option
-@click.option("--since", type=Moment(), default="7d", show_default=True, help="Events from then on.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@_since_option
+@_limit_option
 def command(ctx: click.Context, config: str, as_json: bool, since: datetime, limit: int) -> None:
-    """Past alert events, and the state of every series; with a command, say something about them."""
-    if ctx.invoked_subcommand is not None:
-        return
+    """Past alert events, and the state of every series (`alerts list`); with a command, say something about them."""
+    if ctx.invoked_subcommand is None:
+        _list(config, as_json=as_json, since=since, limit=limit)
+
+
+@command.command(name="list")
+@config_option
+@json_option
+@_since_option
+@_limit_option
+def list_alerts(config: str, as_json: bool, since: datetime, limit: int) -> None:
+    """The state of every series, and past alert events: as without a command."""
+    _list(config, as_json=as_json, since=since, limit=limit)
+
+
+def _list(config: str, *, as_json: bool, since: datetime, limit: int) -> None:
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         events = store.alert_events.all(since=since, limit=limit)
@@ -79,9 +95,9 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
             for status in series
         ]
         columns = [("rule", "left"), ("app", "left"), ("JudgeId", "left"), ("slice", "left"), ("state", "left")]
-        columns += [("fires below", "right")]
-        columns += [("evidence (fires at 1)", "right"), ("n_eff", "right"), ("last score", "left")]
-        out.print(table("Series", columns, rows))
+        # Headings of one word: a table has as many columns as fit the words in them.
+        columns += [("boundary", "right"), ("evidence", "right"), ("n_eff", "right"), ("scored", "left")]
+        out.print(table("Series: one fires when its evidence for a rate below the boundary reaches 1", columns, rows))
     for event in events:
         show_event(out, event)
     if not events:

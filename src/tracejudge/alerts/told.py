@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timezone
 
 from tracejudge.alerts.event import AlertEvent
 
@@ -12,9 +13,13 @@ def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
     event without evidence. Names in them come from producers: escape them for where they go."""
     evidence = event.evidence
     lines = [said for part in ("slices", "retrieval_or_generation") if (said := _says(evidence.get(part)))]
+    known = bool(lines)
     worst = evidence.get("worst_trace_ids")
     if isinstance(worst, list | tuple) and worst:
         lines.append("look at: " + ", ".join(str(one) for one in worst[:5]))
+    if known:
+        at = event.at.astimezone(timezone.utc)
+        lines.append(f"this is as of {at:%Y-%m-%d %H:%M} UTC; `tracejudge alerts explain` tells it as of now")
     measured = ("false_alarms_measured", "false_alarms_resampled")
     if isinstance(gathered := evidence.get("gathered"), str):
         lines.append(gathered)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta, timezone
 from typing import Any, Final
 
@@ -132,7 +132,7 @@ def _alert(event: AlertEvent, *, severity: Severity, ends: bool) -> dict[str, An
         "judge": series.judge_name,
         "judge_id": series.judge_id,
         "severity": severity,
-        **{f"slice_{_NOT_IN_LABELS.sub('_', field)}": value for field, value in series.group},
+        **_slice_labels(series.group),
     }
     at = event.at.astimezone(timezone.utc)
     alert: dict[str, Any] = {
@@ -144,6 +144,19 @@ def _alert(event: AlertEvent, *, severity: Severity, ends: bool) -> dict[str, An
     if not ends:
         alert["startsAt"] = at.isoformat(timespec="milliseconds")
     return alert
+
+
+def _slice_labels(group: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """A label for each field, also where names differ only in what no label may hold."""
+    labels: dict[str, str] = {}
+    for field, value in group:
+        plain = name = f"slice_{_NOT_IN_LABELS.sub('_', field)}"
+        number = 1
+        while name in labels:
+            number += 1
+            name = f"{plain}_{number}"
+        labels[name] = value
+    return labels
 
 
 def _annotations(event: AlertEvent) -> dict[str, str]:

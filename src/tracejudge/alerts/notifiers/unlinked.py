@@ -1,7 +1,7 @@
 """Text that no receiver turns into a link: names in alerts come from producers, and a link in a page looks like ours.
 
 Chats, mail programs and incident tools make a link of whatever begins like an address. Addresses stay readable, in the
-form that people who handle hostile text know: `https[:]//evil.test`, `www[.]evil.test`. The link to an alert's own page
+form that people who handle hostile text know: `https[:]//evil[.]test`, `evil[.]test`. The link to an alert's own page
 is not passed through here. Programs get names as they are (the generic webhook, labels of Alertmanager).
 """
 
@@ -15,16 +15,20 @@ from typing import Any, Final
 _SCHEME: Final = re.compile(r":(?=//)")
 _SPOKEN: Final = re.compile(r"(?i)(?<![a-z])(mailto|tel|javascript|data|file):(?=\S)")
 _WWW: Final = re.compile(r"(?i)(?<![a-z])www\.(?=\S)")
+# Mail programs make a link of `evil.test` too. "tags." is ours, and begins the name of a field that a rule groups by.
+_BARE: Final = re.compile(r"(?<=[\w-])(?<!\btags)\.(?=[^\W\d_]{2})")
 
 
 def unlinked(text: str) -> str:
     """The text without addresses that anything would make a link of.
 
     >>> unlinked("see https://evil.test or WWW.evil.test at 12:30")
-    'see https[:]//evil.test or WWW[.]evil.test at 12:30'
+    'see https[:]//evil[.]test or WWW[.]evil[.]test at 12:30'
+    >>> unlinked("tags.tenant evil.test fell to 95.1 %, v1.2")
+    'tags.tenant evil[.]test fell to 95.1 %, v1.2'
     """
     text = _SPOKEN.sub(r"\1[:]", _SCHEME.sub("[:]", text))
-    return _WWW.sub(lambda found: f"{found[0][:-1]}[.]", text)
+    return _BARE.sub("[.]", _WWW.sub(lambda found: f"{found[0][:-1]}[.]", text))
 
 
 def unlinked_json(value: Any) -> Any:
