@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, TextIO
 
+import click
+
 from tracejudge.errors import MissingExtra
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.scores import LedgerRow, Score
@@ -140,6 +142,45 @@ def _sound(row: Row) -> Row:
 def manifest_path(output: Path) -> Path:
     """Where the manifest of `output` stands."""
     return output.with_name(f"{output.name}.manifest.json")
+
+
+def default_output(file: Path, specs: Sequence[JudgeSpec]) -> Path:
+    """Where the verdicts on `file` go that are told no other place: never over those of other judges, which may have
+    cost money and are what these will be compared with.
+
+    Raises UsageError where another version of one of these judges is there: what reads the file next would find its
+    verdicts and take them for the new ones.
+    """
+    plain, names = file.name.removesuffix(".gz"), [spec.name for spec in specs]
+    first = file.with_name(f"{plain}.scores.jsonl")
+    others = _other_judges(first, specs)
+    if not others:
+        return first
+    second = file.with_name(f"{plain}.{'-'.join(names)}.scores.jsonl")
+    if not others & set(names):
+        in_the_way, taken = second, _other_judges(second, specs)
+    else:
+        in_the_way, taken = first, others
+    if taken:
+        raise click.UsageError(
+            f"{in_the_way} holds the verdicts of another version of {', '.join(sorted(taken & set(names)) or names)}: "
+            "name another file with --output, or delete it first"
+        )
+    return second
+
+
+def _other_judges(output: Path, specs: Sequence[JudgeSpec]) -> frozenset[str]:
+    """Names of the judges whose verdicts `output` holds, where they are not all those of `specs`."""
+    if not output.exists():
+        return frozenset()
+    try:
+        judges = json.loads(manifest_path(output).read_text(encoding="utf-8"))["judges"]
+        found = {str(judge["judge_id"]) for judge in judges}
+    except (OSError, ValueError, LookupError, TypeError):  # it was broken off before its manifest, or is none of ours
+        return frozenset()
+    if found == {str(spec.judge_id()) for spec in specs}:
+        return frozenset()
+    return frozenset(judge_id.partition("@")[0] for judge_id in found)
 
 
 def write_manifest(

@@ -102,7 +102,7 @@ def _mend(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         if name not in _KNOWN or (name == "status" and value not in _STATUSES):
             tags[name] = _as_text(value)
             if name not in _KNOWN:
-                _warn_of(name)
+                _warn_of(name, several=isinstance(given, Mapping))
         elif name in NAMES:
             text = _as_text(value)
             truncated = truncated or len(text) > MAX_NAME_CHARS
@@ -153,11 +153,18 @@ def _instant(value: Any) -> datetime | None:
     return value if value.tzinfo is not None else value.replace(tzinfo=timezone.utc)
 
 
-def _warn_of(name: str) -> None:
-    """Says once that a keyword is none of ours: a whole service may be logging answers under a wrong name."""
+def _warn_of(name: str, *, several: bool) -> None:
+    """Says once that a keyword is none of ours: a whole service may be logging answers under a wrong name, or
+    everything it knows in one text that nothing can be sliced by."""
     if name not in _warned and len(_warned) < _MOST_WARNINGS:
         _warned.add(name)
-        logger.warning("tracejudge: log() knows no field %r and keeps it as a tag; look for a typing error", name[:80])
+        remedy = (
+            "give what is to be sliced by as tags={name: value}, and what belongs to a passage as its node's metadata"
+            if several
+            else "look for a typing error"
+        )
+        kept = "all of it as one tag" if several else "it as a tag"
+        logger.warning("tracejudge: log() knows no field %r and keeps %s; %s", name[:80], kept, remedy)
 
 
 def _as_text(value: Any) -> str:

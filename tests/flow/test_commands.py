@@ -208,7 +208,17 @@ def test_score_says_what_it_costs_and_stops_at_its_cap(at: Workplace, judge: Jud
     free = at.json("score", "hundred.jsonl")
     assert free["judges"]["lexical"]["heuristic"] is True
 
-    said = at("score", "hundred.jsonl", "--judge", "faithfulness", "--max-calls", "40", "--output", "out.jsonl")
+    said = at(
+        "score",
+        "hundred.jsonl",
+        "--judge",
+        "faithfulness",
+        "--max-calls",
+        "40",
+        "--output",
+        "out.jsonl",
+        expect=EXIT_UNDECIDED,
+    )
     assert "100 calls" in said
     assert "stopped at --max-calls 40" in said
     assert judge.stats.calls == 40

@@ -64,6 +64,8 @@ def test_a_dead_letter_is_listed_shown_harmlessly_and_given_back_byte_for_byte(
     capfdbinary.readouterr()
     assert run(["dead-letters", "list", "--json"]) == EXIT_DONE
     (listed,) = json.loads(capfdbinary.readouterr().out)
+    assert run(["dead-letters"]) == EXIT_DONE
+    assert listed["id"].encode() in capfdbinary.readouterr().out
     assert (listed["source"], listed["partition"], listed["offset"]) == ("sqlite:queue.db", 0, 0)
     assert (listed["reason"], listed["bytes"], listed["state"]) == ("not_utf8", len(HOSTILE), "open")
     assert run(["dead-letters", "show", listed["id"]]) == EXIT_DONE

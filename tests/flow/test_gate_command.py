@@ -45,8 +45,10 @@ def test_score_then_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.chdir(tmp_path)
     Path("thresholds.toml").write_text(THRESHOLDS)
     good = scored(dataset(tmp_path / "d.jsonl", bad=2))
-    assert run(["gate", good]) == EXIT_FAILED  # max_drop without a baseline
+    assert run(["gate", good]) == EXIT_USAGE  # max_drop without a baseline: nothing was found to be worse
     assert "needs a baseline" in capsys.readouterr().err
+    assert run(["gate", good, "--baseline", "b.json"]) == EXIT_USAGE
+    assert "b.json: No such file or directory; write it with" in capsys.readouterr().err
     assert run(["gate", good, "--baseline", "b.json", "--update-baseline"]) == EXIT_DONE
     assert run(["gate", good, "--baseline", "b.json", "--junit", "g.xml", "--markdown", "g.md"]) == EXIT_DONE
     assert "lexical (heuristic) at least 80 %" in capsys.readouterr().out

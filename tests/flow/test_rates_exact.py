@@ -136,6 +136,22 @@ def test_the_command_says_where_a_rate_is_stratified(
     assert "stratified: the sizes of all strata are known in windows of lexical" in capsys.readouterr().out
 
 
+def test_far_fewer_effective_samples_than_judged_ones_are_explained(
+    store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "tracejudge.toml"
+    config.write_text(f'queue = "sqlite:///q.db"\nstore = "{store_url}"\n')
+    window = ("--since", "2026-01-01T12:00:00Z", "--until", "2026-01-01T13:00:00Z", "--step", "all", "--exact")
+    for copies, told in ((3, False), (40, True)):
+        store.scores.insert(
+            [make_score(n, passed=n >= copies, content_hash="same" if n < copies else f"c{n}") for n in range(60)]
+        )
+        capsys.readouterr()
+        assert run(["rates", "--config", str(config), *window, "--app", make_score(0).app]) == EXIT_DONE
+        assert ("n_eff is less than half of judged" in capsys.readouterr().out) is told
+        store.command("TRUNCATE TABLE scores")
+
+
 def test_people_are_shown_the_exact_figures_unless_the_window_is_too_large(
     store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -116,3 +117,12 @@ def test_a_release_without_scores_and_one_against_itself_are_told(
     assert check(config) == EXIT_UNDECIDED
     assert "not enough yet: version 'v2' has no scores" in capsys.readouterr().err
     assert run(["release", "check", "v1", "--against", "v1", "--config", config]) == EXIT_USAGE
+
+
+def test_releases_of_two_apps_are_not_mixed(store: Store, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    store.scores.insert(scores("v1", 1900, 200, seed=10))
+    store.scores.insert(scores("v2", 1900, 200, seed=11))
+    store.scores.insert([replace(one, app="help") for one in scores("v2", 10, 900, seed=12)])
+    assert check(config) == EXIT_USAGE
+    assert "several apps served 'v1' or 'v2': name one with --app: help, shop" in capsys.readouterr().err
+    assert checked(config, capsys, "--app", "shop", expect=EXIT_DONE)["check"]["verdict"] == "no_worse"

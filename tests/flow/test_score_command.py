@@ -89,6 +89,22 @@ def test_parquet_and_json_lines_hold_the_same_rows_in_the_order_of_the_file(at: 
     assert [row["heuristic"] for row in rows if row["judge"] == "lexical"] == [True] * 6
 
 
+def test_the_verdicts_of_another_judge_are_not_written_over(at: Workplace) -> None:
+    answers_file(at.folder)
+    first = at.json("score", "answers.jsonl")
+    kept = Path(first["output"]).read_bytes()
+    quick = '[[judges]]\nname = "quick"\nkind = "latency"\noptions = {{ max_ms = {} }}\n'
+    (at.folder / "quick.toml").write_text(quick.format(10), encoding="utf-8")
+    second = at.json("score", "answers.jsonl", "--judge", "quick.toml")
+    assert second["output"] == "answers.jsonl.quick.scores.jsonl"
+    assert Path(first["output"]).read_bytes() == kept
+    assert at.json("score", "answers.jsonl")["output"] == first["output"], "its own may be written again"
+    (at.folder / "quick.toml").write_text(quick.format(20), encoding="utf-8")
+    said = at("score", "answers.jsonl", "--judge", "quick.toml", expect=EXIT_USAGE)
+    assert "answers.jsonl.quick.scores.jsonl holds the verdicts of another version of quick" in said
+    at.json("score", "answers.jsonl", "--judge", "quick.toml", "--output", "twice.jsonl")
+
+
 def test_one_id_in_two_apps_are_two_answers(at: Workplace) -> None:
     lines = [
         {

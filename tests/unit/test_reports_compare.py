@@ -57,6 +57,7 @@ def test_the_words_claim_a_difference_only_where_the_interval_shows_one() -> Non
     words = in_words(seen)
     assert words[0].startswith("B passes fewer of these answers than A, by ")
     assert [agreement.counts.n for agreement in seen.slices.values()] == [750, 750]
+    assert any("A and B are one judge" in sentence for sentence in words), "both sides are by make_score's judge"
     few, _ = judged(12, seed=2)
     assert "do not tell" in in_words(compare(few))[0]
     assert in_words(compare([])) == ["Nothing can be said: no trace was settled by both."]

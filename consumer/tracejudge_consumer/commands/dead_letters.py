@@ -28,15 +28,20 @@ _PREVIEW_BYTES: Final = 4_000
 
 @click.group(
     name="dead-letters",
+    invoke_without_command=True,
     epilog="""\b
 Examples:
-  tracejudge dead-letters list
+  tracejudge dead-letters
+  tracejudge dead-letters list --reason not_json --since 1d
   tracejudge dead-letters show 0.1234.9f86d081
   tracejudge dead-letters replay --reason schema_too_new      after upgrading this consumer
   tracejudge dead-letters drop 0.1234.9f86d081""",
 )
-def command() -> None:
-    """Look at records nobody could read, send them again, or give them up."""
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Look at records nobody could read, send them again, or give them up. Without a command: list them."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_letters)
 
 
 def choice_options(words: _Command) -> _Command:

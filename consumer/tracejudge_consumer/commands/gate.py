@@ -63,7 +63,7 @@ A check fails when its whole interval lies beyond the limit; strict = true asks 
 baseline of several runs of the same code the interval of a drop is what that code does by itself. With --anchors (rows
 of answers that never change, judged along) or --anchor-set (what `tracejudge anchors run` stored last of each judge) a
 judge that moved since the baseline decides no drop.
-Exit status: 0 passed, 1 failed, 2 not enough evidence.""",
+Exit status: 0 passed, 1 failed, or a baseline of another dataset or judge, 2 not enough evidence, 64 no baseline.""",
 )
 @click.argument("rows", type=click.Path(exists=True, dir_okay=False), nargs=-1)
 @click.option("--run", "run_ids", multiple=True, help="A stored run instead of a file of rows.")

@@ -31,6 +31,7 @@ from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.views.facts import facts_tables
 from tracejudge_consumer.wiring import connect_store
 
+_MANY: Final = 40  # below it n_eff far from judged is nothing to wonder at
 _WIDE: Final = 110
 _FIELDS: Final = ", ".join((*GROUP_FIELDS, *TRACE_FIELDS))
 
@@ -138,6 +139,11 @@ def command(
             out.print(shown)
     if not exact:
         out.print("from sums by the minute: copies of an answer count one by one; --exact counts them once an hour")
+    if any(_much_fewer(line) for line in lines):
+        out.print(
+            "n_eff is less than half of judged: traffic was sampled at different rates, or one answer came many times "
+            "(equal ones count once an hour); the intervals go by n_eff"
+        )
     if any(line.stratified for line in lines):
         out.print("stratified: the sizes of all strata are known in windows of " + ", ".join(_stratified(lines)))
     for name, traces in cut_off.items():
@@ -145,6 +151,11 @@ def command(
             f"coverage low: {ident(name)} left {traces} traces unjudged for its budget. What a budget cuts off is not "
             "random, so the rates of these windows claim nothing about them."
         )
+
+
+def _much_fewer(line: RateLine) -> bool:
+    """So many fewer effective samples that somebody who reads both numbers asks why."""
+    return line.rate is not None and line.rate.judged >= _MANY and line.rate.n_eff < line.rate.judged / 2
 
 
 def _conditions(also: tuple[str, ...]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import Estimate, JudgeSpec, PanelResult, RunCaps, check_caps, estimate
 from tracejudge.judging.query_engine import load_engine
 from tracejudge.scores import Decision
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.file_form import FileForm
 from tracejudge_consumer.file_scores import EngineChoice, FileCounts, FileScores, plan_file, score_file
 from tracejudge_consumer.judge_choice import check_pairwise, judge_label, require_prices, resolve_judges
@@ -36,7 +36,7 @@ from tracejudge_consumer.rendering import (
     table,
     to_json,
 )
-from tracejudge_consumer.score_output import open_rows, write_manifest
+from tracejudge_consumer.score_output import default_output, open_rows, write_manifest
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import build_file_form
 
@@ -57,7 +57,8 @@ Examples:
 One JSON object a line: {"query": "...", "response": "...", "source_nodes": ["passage", ...]}. First it says what
 judging would cost; a judge that calls a model needs a cap, here (--max-usd, --max-calls) or in the settings.
 With --engine each query is put to your own LlamaIndex query engine first, and its answer is what is judged.
-Beside the results stands OUTPUT.manifest.json: what was judged, by whom, and what came of it.""",
+Beside the results stands OUTPUT.manifest.json: what was judged, by whom, and what came of it.
+Exit status: 0 every trace was reached, 2 stopped at a cap, 75 the judge is gone, or said nothing that can be read.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option
@@ -77,7 +78,8 @@ Beside the results stands OUTPUT.manifest.json: what was judged, by whom, and wh
     "-o",
     type=click.Path(dir_okay=False),
     default=None,
-    help="JSON lines, or Parquet where it ends in .parquet.  [default: FILE.scores.jsonl]",
+    help="JSON lines, or Parquet where it ends in .parquet.  [default: FILE.scores.jsonl, with the judge's name in it "
+    "where that holds another judge's]",
 )
 @click.option("--engine", "engine_path", default=None, help="package.module:name of a query engine, or of a maker.")
 @click.option(
@@ -134,7 +136,7 @@ def command(
         if against is not None and not broken:
             raise NotFound(f"{path} and {against} answer no question in common: give it one app and case_id in both")
         raise NotFound(f"{path}: holds no trace{found}; --help shows what a line needs")
-    target = Path(output) if output else path.with_name(path.name.removesuffix(".gz") + ".scores.jsonl")
+    target = Path(output) if output else default_output(path, specs)
     if target.exists() and target.samefile(path):
         raise click.BadParameter("is the input itself; name another file", param_hint="--output")
     engine = _engine(engine_path, engine_concurrency, engine_timeout)
@@ -181,7 +183,8 @@ def command(
         and not any(decision is Decision.UNDECIDED for decision, _ in item.decisions)
         for item in counts.values()
     )
-    status = EXIT_DONE if whole else EXIT_UNAVAILABLE
+    stopped = any(decision is Decision.OVER_BUDGET for item in counts.values() for decision, _ in item.decisions)
+    status = EXIT_UNAVAILABLE if not whole else EXIT_UNDECIDED if stopped else EXIT_DONE
     if as_json:
         click.echo(to_json({"file": file, "traces": traces, "broken": len(broken), "output": str(target),
                             "manifest": str(manifest), "engine": asked,

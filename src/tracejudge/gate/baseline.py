@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tracejudge.errors import CheckFailed
+from tracejudge.errors import CheckFailed, SettingsError
 from tracejudge.gate.verdicts import CaseKey, RunVerdicts
 from tracejudge.scores import Outcome
 
@@ -93,18 +93,18 @@ def _document(told: Verdicts) -> dict[str, Any]:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Raises CheckFailed when the file is missing, of another format or damaged, with the remedy."""
+    """Raises SettingsError when the file is missing, of another format or damaged, with the remedy."""
     remedy = "; write it with `tracejudge gate ... --update-baseline` from a run that is good, and commit it"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise CheckFailed(f"{path}: {error.strerror}{remedy}") from error
+        raise SettingsError([f"{path}: {error.strerror}{remedy}"]) from error
     except ValueError as error:
-        raise CheckFailed(f"{path}: is not JSON{remedy}") from error
+        raise SettingsError([f"{path}: is not JSON{remedy}"]) from error
     try:
         if document["format"] != FORMAT:
-            raise CheckFailed(
-                f"{path}: format {document['format']!r} is not {FORMAT}, which keeps the cases of each app{remedy}"
+            raise SettingsError(
+                [f"{path}: format {document['format']!r} is not {FORMAT}, which keeps the cases of each app{remedy}"]
             )
         told = _read(document)
         anchors = document.get("anchors")
@@ -116,7 +116,7 @@ def read_baseline(path: Path) -> Baseline:
             anchors=_read(anchors) if anchors is not None else None,
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise CheckFailed(f"{path}: is no baseline ({type(error).__name__}: {error}){remedy}") from error
+        raise SettingsError([f"{path}: is no baseline ({type(error).__name__}: {error}){remedy}"]) from error
 
 
 def _read(document: Mapping[str, Any]) -> Verdicts:

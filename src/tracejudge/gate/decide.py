@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from tracejudge.errors import CheckFailed
+from tracejudge.errors import CheckFailed, SettingsError
 from tracejudge.gate.baseline import Baseline, Verdicts
 from tracejudge.gate.fall import fall
 from tracejudge.gate.thresholds import Threshold, Thresholds
@@ -64,8 +64,8 @@ def decide(
 ) -> GateResult:
     """Every threshold held against the run. `anchors`: what the same judges say now of traces that never change.
 
-    Raises CheckFailed, with the way out, when the comparison would be void: a judge that the run has not, a baseline
-    that is missing, or is of another dataset or another JudgeId.
+    Raises SettingsError for a judge that the run has not and a baseline that is missing, and CheckFailed, with the way
+    out, when the comparison would be void: a baseline of another dataset or another JudgeId.
     """
     steady = _anchor_checks(thresholds, baseline, anchors)
     moved = {check.judge_name: check.words for check in steady if check.decided is Decided.UNDECIDED}
@@ -131,7 +131,7 @@ def _checks(
     mine = [verdict for verdict in run.verdicts if verdict.judge_name == threshold.judge]
     if not mine:
         known = ", ".join(sorted(run.judge_ids)) or "none"
-        raise CheckFailed(f"thresholds: judge {threshold.judge!r} has no verdicts in this run, which has: {known}")
+        raise SettingsError([f"thresholds: judge {threshold.judge!r} has no verdicts in this run, which has: {known}"])
     chosen = [v for v in mine if all(v.slices.get(field) == value for field, value in threshold.where.items())]
     settled = [verdict for verdict in chosen if verdict.outcome in (Outcome.PASSED, Outcome.FAILED)]
     where = "".join(f" {field}={value}" for field, value in sorted(threshold.where.items()))
@@ -181,10 +181,12 @@ def _drop(
 ) -> Check:
     before = comparable(threshold.judge, run, baseline)
     if threshold.max_drop == "noise" and before.runs == 1:
-        raise CheckFailed(
-            f"thresholds: max_drop = 'noise' of {threshold.judge!r} needs a baseline of several runs at constant code: "
-            "score the dataset again without changing anything, and make it of all: `tracejudge gate ROWS ROWS ROWS "
-            "--baseline FILE --update-baseline`"
+        raise SettingsError(
+            [
+                f"thresholds: max_drop = 'noise' of {threshold.judge!r} needs a baseline of several runs at constant "
+                "code: score the dataset again without changing anything, and make it of all: `tracejudge gate ROWS "
+                "ROWS ROWS --baseline FILE --update-baseline`"
+            ]
         )
     limit = 0.0 if threshold.max_drop in (None, "noise") else float(threshold.max_drop or 0.0)
     seen = fall(before, threshold.judge, settled, confidence=thresholds.confidence)
@@ -212,10 +214,16 @@ def _case(key: CaseKey, run: RunVerdicts) -> str:
 
 
 def comparable(judge: str, run: RunVerdicts, before: Verdicts | None, *, what: str = "baseline") -> Verdicts:
-    """What a run may be held against. Raises CheckFailed, with the way out, when that would be void."""
+    """What a run may be held against. Raises SettingsError where there is none, and CheckFailed, with the way out, when
+    that would be void."""
     again = "; judge it again, or make a new one with --update-baseline"
     if before is None:
-        raise CheckFailed(f"thresholds: max_drop of {judge!r} needs a baseline: name one with --baseline{again}")
+        raise SettingsError(
+            [
+                f"thresholds: max_drop of {judge!r} needs a baseline: name one with --baseline, or write the first "
+                "with --baseline FILE --update-baseline from a run that is good, and commit it"
+            ]
+        )
     if before.dataset != run.dataset:
         raise CheckFailed(
             f"{what}: is of another dataset ({before.dataset[:12]}) than this run ({run.dataset[:12]}){again}"

@@ -212,6 +212,11 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
             said.append(f"{better} agrees with people more often than {worse} on the {labelled} labelled ones.")
         else:
             said.append(f"The {labelled} labelled ones do not tell which of the two agrees with people more often.")
+    if len(comparison.a.judge_ids) == 1 and comparison.a.judge_ids == comparison.b.judge_ids:
+        said.append(
+            f"{a} and {b} are one judge, {comparison.a.judge_ids[0]}: what differs is its own noise, and a verdict "
+            "from the cache shows none."
+        )
     return said
 
 

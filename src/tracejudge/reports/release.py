@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from tracejudge.errors import NotFound
+from tracejudge.errors import NotFound, SettingsError
 from tracejudge.reports.rates import read_rates, small_enough
 from tracejudge.reports.unpaired import ReleaseVerdict, Verdict, judge_release
 from tracejudge.scores import JudgeId
@@ -63,8 +64,11 @@ def check_release(
     """Compares the versions `new` and `old` in the query's window, each judge against itself only.
 
     The query's own version, step and slices are not looked at. Raises NotFound when a version has no score at all, or
-    when no judge has judged both: verdicts of two judges say nothing about two releases.
+    when no judge has judged both: verdicts of two judges say nothing about two releases. Raises SettingsError where the
+    query names no app and several have these versions: their mixture says nothing about a release of either.
     """
+    if query.app is None:
+        _check_apps(store, query, {new, old})
     rates: dict[tuple[str, JudgeId, bool], dict[str, PassRate | None]] = {}
     by_version_query = replace(query, version=None, step_s=None, group_by=("version",))
     for line in read_rates(store, by_version_query, exact=small_enough(store, by_version_query)):
@@ -107,6 +111,14 @@ def check_release(
         new=_window(store, query, new),
         old=_window(store, query, old),
     )
+
+
+def _check_apps(store: Store, query: RateQuery, versions: Collection[str]) -> None:
+    of_apps = replace(query, version=None, step_s=None, group_by=("version", "app"))
+    rows = store.scores.buckets(of_apps)
+    if len(apps := {row.group["app"] for row in rows if row.group["version"] in versions}) > 1:
+        either = " or ".join(map(repr, sorted(versions)))
+        raise SettingsError([f"several apps served {either}: name one with --app: {', '.join(sorted(apps))}"])
 
 
 def _window(store: Store, query: RateQuery, version: str) -> ReleaseWindow:

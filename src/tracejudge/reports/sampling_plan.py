@@ -180,7 +180,8 @@ def delays(line: PlanLine, against: Watched) -> list[Delay]:
 
 def in_words(line: PlanLine, found: Sequence[Delay]) -> str:
     """For a person: what it costs, which falls it sees and how soon, which it does not see within a day."""
-    money = "price unknown" if line.usd_per_day is None else f"${line.usd_per_day:.2f} a day"
+    unknown = "price unknown: set usd_per_million_input_tokens and usd_per_million_output_tokens of the judge"
+    money = unknown if line.usd_per_day is None else f"${line.usd_per_day:.2f} a day"
     seen = [f"-{100 * one.drop:g} in about {_span(one.hours)}" for one in found if one.drop and one.hours <= 24.0]
     if seen:
         seen[0] = seen[0].replace(" in", " points in", 1)

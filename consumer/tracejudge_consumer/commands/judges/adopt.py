@@ -68,7 +68,8 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
     if old is None and before:  # the first of its name: it is live since its first trace, and replaces nothing
         out.print(f"{ident(spec.judge_id())} is live already, and no other judge of this name was before it")
     else:
-        out.print(f"{ident(spec.judge_id())} is live from {instant(at)} UTC on, in place of {ident(old or 'none')}")
+        instead = f"in place of {ident(old)}" if old is not None else "the first of its name"
+        out.print(f"{ident(spec.judge_id())} is live from {instant(at)} UTC on, {instead}")
     if bridge is not None and bridge.agreement.counts.n:
         out.print(_bridge(bridge))
         for sentence in in_words(bridge, a="the old one", b="the new one"):
