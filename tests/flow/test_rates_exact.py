@@ -142,7 +142,7 @@ def test_far_fewer_effective_samples_than_judged_ones_are_explained(
     config = tmp_path / "tracejudge.toml"
     config.write_text(f'queue = "sqlite:///q.db"\nstore = "{store_url}"\n')
     window = ("--since", "2026-01-01T12:00:00Z", "--until", "2026-01-01T13:00:00Z", "--step", "all", "--exact")
-    for copies, told in ((3, False), (40, True)):
+    for copies, told in ((1, False), (40, True)):
         store.scores.insert(
             [make_score(n, passed=n >= copies, content_hash="same" if n < copies else f"c{n}") for n in range(60)]
         )
