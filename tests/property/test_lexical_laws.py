@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tracejudge.judging.evaluators.lexical import explain, probability
 from tracejudge.signals.lexical import can_split, main_script, match, sentences
 from tracejudge.signals.overlap import lexical_overlap
-from tracejudge.signals.stems import content_stems, different_stems, piecewise_stems, stem, tokens
+from tracejudge.signals.stems import content_stems, cut, different_stems, stem, stems_of, tokens
 
 WORDS = st.lists(
     st.sampled_from(
@@ -75,7 +75,7 @@ def test_a_stem_of_a_word_in_capitals_is_that_of_the_word(word: str) -> None:
 @example("(1,200 users') O'Neil’s plan_two,plan-three 3.14. 2\u00a0plans \u2028ten")
 @example("a" * 130 + "1" * 130)
 def test_words_cut_at_blanks_are_the_words_of_the_whole_text(text: str) -> None:
-    assert sorted(piecewise_stems(text)) == sorted(content_stems(text))
+    assert sorted(stems_of(cut(text))) == sorted(content_stems(text))
     assert different_stems(text) == set(content_stems(text))
 
 

@@ -96,7 +96,7 @@ _NO_ANSWER: Final = frozenset({"empty response", "none", "n/a", "no answer", "un
 _AROUND: Final = " .!*#\"'"
 
 _NEEDLES: Final[dict[str, tuple[str, ...]]] = {
-    "en": ("not", "n't", " no ", "unable to", "insufficient ", "as an ai"),
+    "en": ("not ", "n't ", " no ", "unable to", "insufficient ", "as an ai"),
     "de": ("keine", "nicht"),
     "fr": (
         *("n'ai pas", "ne sais pas", "ne suis pas", "pas assez", "pas suffisamment", "aucune", "ne peu", "ne pui"),

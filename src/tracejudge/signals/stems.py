@@ -6,7 +6,7 @@ The stop list and the stemming are for English; other languages with spaces betw
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final, cast
 
@@ -97,31 +97,23 @@ def cut(text: str) -> list[str]:
     return text.encode("utf-8", "surrogatepass").translate(_CUT).decode("utf-8", "surrogatepass").split()
 
 
-def piecewise_stems(text: str) -> list[str]:
-    """The same stems as `content_stems`, in no order, in a third of the time: no word reaches over a blank."""
-    return stems_of(cut(text))
-
-
 def stems_of(pieces: Iterable[str]) -> list[str]:
-    """The stems of what `cut` gave."""
-    stems: list[str | tuple[str, ...]] = list(filter(None, map(_PIECES.__getitem__, pieces)))
-    return cast("list[str]", stems) if _each_is_one(stems) else _one_by_one(stems)
+    """The stems of what `cut` gave: those of `content_stems`, in no order, in a third of the time, since no word
+    reaches over a blank."""
+    stems = list(filter(None, map(_PIECES.__getitem__, pieces)))
+    several = [one for one in stems if one.__class__ is tuple]
+    if several:
+        stems = [one for one in stems if one.__class__ is str]
+        stems += chain.from_iterable(several)
+    return cast("list[str]", stems)
 
 
 def different_stems(text: str) -> set[str]:
-    """The stems of `piecewise_stems`, each once: half of a passage's words say nothing new."""
+    """The stems of `text`, each once: half of a passage's words say nothing new."""
     stems = set(map(_PIECES.__getitem__, cut(text)))
     stems.discard("")
-    return cast("set[str]", stems) if _each_is_one(stems) else set(_one_by_one(stems))
-
-
-def _each_is_one(stems: Collection[str | tuple[str, ...]]) -> bool:
-    try:
-        "".join(cast("Collection[str]", stems))
-    except TypeError:  # the quickest way to see that one is a tuple
-        return False
-    return True
-
-
-def _one_by_one(stems: Iterable[str | tuple[str, ...]]) -> list[str]:
-    return list(chain.from_iterable((one,) if isinstance(one, str) else one for one in stems))
+    several = [one for one in stems if one.__class__ is tuple]
+    if several:
+        stems.difference_update(several)
+        stems.update(*several)
+    return cast("set[str]", stems)

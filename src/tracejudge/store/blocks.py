@@ -8,7 +8,7 @@ the store makes its dictionaries faster than the driver does.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -18,6 +18,9 @@ _LATEST_US: Final = microseconds("", datetime(2199, 12, 31, tzinfo=timezone.utc)
 
 Column = Sequence[Any]
 """The cells of one column, ready for the driver."""
+
+
+_REAL: Final = {float, int}
 
 
 class IrregularRows(Exception):
@@ -109,11 +112,10 @@ class Block:
             raise IrregularRows(str(error)) from error
 
 
-def check_reals(numbers: Iterable[object]) -> None:
+def check_reals(numbers: Collection[float]) -> None:
     """Raises IrregularRows unless all are finite numbers."""
-    for one in numbers:
-        if (one.__class__ is not float and one.__class__ is not int) or not math.isfinite(one):
-            raise IrregularRows(repr(one))
+    if not set(map(type, numbers)) <= _REAL or not all(map(math.isfinite, numbers)):
+        raise IrregularRows("not all are finite numbers")
 
 
 def instants_us(instants: Sequence[datetime]) -> list[int]:

@@ -69,7 +69,7 @@ def _add_nodes(block: Block, nodes: Sequence[tuple[SourceNode, ...]]) -> None:
     block.text_lists("node_ids", [[node.node_id for node in some] for some in nodes])
     block.text_lists("node_texts", [[node.text for node in some] for some in nodes])
     scores = [[node.score for node in some] for some in nodes]
-    check_reals(score for some in scores for score in some if score is not None)
+    check_reals([score for some in scores for score in some if score is not None])
     block.add("node_scores", scores)
     block.text_lists(
         "node_metadata", [[to_json("source_nodes.metadata", node.metadata) for node in some] for some in nodes]
