@@ -103,14 +103,14 @@ def mean(values: Iterable[float]) -> Mean:
     return Mean(float(all_of_them.mean()), error)
 
 
-def calibrated(fresh: Callable[[float], Fresh], streams: list[Stream]) -> float:
+def calibrated(fresh: Callable[[float], Fresh], streams: list[Stream], *, first: float = 1.0) -> float:
     """The scale of the alarm level at which the streams give one false alarm each on average, within 5 %.
 
     Alarms are about as rare as the level is high, so the rate found tells the next scale; where that leaves what is
     known to be too low or too high, the middle is taken. The upper end, which keeps the promise, where no scale meets
-    it exactly.
+    it exactly. `first` is the scale that is tried first.
     """
-    low, high, tried = math.log(0.02), math.log(5.0), 0.0
+    low, high, tried = math.log(0.02), math.log(5.0), math.log(first)
     for _ in range(10):
         rate = false_alarms((fresh(math.exp(tried)), stream) for stream in streams).value
         if rate > 1.0:

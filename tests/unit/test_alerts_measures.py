@@ -79,13 +79,26 @@ def backfilled(*, hours: float, count: int = 300) -> list[Score]:
 
 def test_old_files_that_are_read_are_no_lag_and_a_queue_that_waits_is() -> None:
     assert fired(Engine([rule("lag_s")]).fold(backfilled(hours=24 * 90))) == []
-    assert fired(Engine([rule("lag_s")]).fold(backfilled(hours=5))) == [("firing", "lag_s")]
+    watched = [row(1000 + k, minute=k - 100) for k in range(60)]
+    assert fired(Engine([rule("lag_s")]).fold(watched + backfilled(hours=5))) == [("firing", "lag_s")]
     counting = rule("lag_s", backfill_after="never")
     assert fired(Engine([counting]).fold(backfilled(hours=24 * 90))) == [("firing", "lag_s")]
     young = rule("lag_s", backfill_after="4h")
     assert fired(Engine([young]).fold(backfilled(hours=5))) == []
     of_days = rule("lag_s", at_most=2 * 86_400)
     assert fired(Engine([of_days]).fold(backfilled(hours=24 * 3))) == [("firing", "lag_s")], "its limit is above a day"
+
+
+def test_what_was_served_before_anybody_judged_is_no_lag_and_what_came_after_is() -> None:
+    """A log of this morning, read by a consumer that has just been set up, and one that does not get through it."""
+    engine = Engine([rule("lag_s")])
+    assert fired(engine.fold(backfilled(hours=5, count=300))) == []
+    again = Engine([rule("lag_s")])
+    again.restore(engine.snapshot())
+    for one in (engine, again):
+        events = one.fold(backfilled(hours=5, count=400)[300:])
+        assert fired(events) == [("firing", "lag_s")]
+    assert again.status() == engine.status()
 
 
 def test_live_traces_beside_a_backfill_are_watched_as_ever() -> None:

@@ -10,7 +10,9 @@ import click
 from tracejudge.alerts import Rule, SeriesStatus, ThresholdRule, effective_severity
 from tracejudge.alerts.budget import parts_of
 from tracejudge.alerts.chance import false_alarms_per_30d
+from tracejudge.alerts.event import Severity
 from tracejudge.alerts.measures import in_words
+from tracejudge.alerts.wording import percent_points
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings
@@ -76,7 +78,7 @@ def list_rules(config: str, as_json: bool, rate: float | None, per_hour: float |
             harmless(one.watches, limit=80),
             one.demand,
             ident(one.app or "every app") + ("" if one.environment == "production" else f" ({ident(one.environment)})"),
-            one.severity + (f" at {100 * one.page_drop:g} points" if one.page_drop and one.severity == "page" else ""),
+            one.severity + (f" at {percent_points(one.page_drop)}" if one.page_drop else ""),
             _promise(one),
         ]
         for one in shown
@@ -91,6 +93,13 @@ def watched(rule: Rule) -> str:
     if rule.type == "volume":
         what = f"volume of {rule.judge}"
     return what + (" by " + ", ".join(rule.group_by) if rule.group_by else "")
+
+
+def in_severity(rule: Rule, severity: Severity) -> str:
+    """A ticket, or a page and from which fall on."""
+    if severity == "ticket" or rule.type == "volume" or not rule.page_drop:
+        return severity
+    return f"page where it fell by {percent_points(rule.page_drop)} or more, else a ticket"
 
 
 def _shown(

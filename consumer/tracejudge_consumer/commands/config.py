@@ -6,7 +6,7 @@ import click
 
 from tracejudge.alerts.rule import effective_severity
 from tracejudge.judging import estimate
-from tracejudge_consumer.commands.alert_rules import watched
+from tracejudge_consumer.commands.alert_rules import in_severity, watched
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, money, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings, shown, without_password
@@ -61,5 +61,6 @@ def _show(config: str, settings: Settings) -> None:
         whose = "a promise of its own" if rule.false_alarms is not None else "shared by all rules"
         promise = f"false alarms {promised} ({whose})" if rule.budget is not None else "no promise about false alarms"
         out.print(
-            f"rule   {rule.name}: {watched(rule)} of {rule.environment} {rule.demand}, {promise}, opens a {severity}"
+            f"rule   {rule.name}: {watched(rule)} of {rule.environment} {rule.demand}, {promise}, "
+            f"opens a {in_severity(rule, severity)}"
         )

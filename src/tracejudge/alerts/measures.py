@@ -18,6 +18,7 @@ judged trace counts once, also where copies of its content were judged before.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final, Literal
 
 from tracejudge.scores import Outcome, Score
@@ -44,11 +45,13 @@ def good(
     at_most: float | None,
     latency_ms: float | None,
     backfill_s: float | None = None,
+    judged_since: datetime | None = None,
 ) -> bool | None:
     """Whether the row is good in this measure; None when it says nothing about it.
 
     `latency_ms` is how long the app took for the trace, where it is known. `backfill_s`: a trace judged later than that
-    is of an old file that was read, or of an outage that was told as no data long ago; it says nothing about lag.
+    is of an old file that was read, or of an outage that was told as no data long ago; it says nothing about lag. Nor
+    does one served before `judged_since`, when the series had its first verdict: nobody was judging then.
     """
     if measure == "quality":
         outcome = score.outcome
@@ -56,8 +59,10 @@ def good(
     if measure == "invalid":
         return score.outcome.settled
     value = _value(measure, score, latency_ms=latency_ms)
-    if measure == "lag_s" and value is not None and backfill_s is not None and value > backfill_s:
-        return None
+    if measure == "lag_s" and value is not None and backfill_s is not None:
+        before = judged_since is not None and score.event_time < judged_since
+        if before or value > backfill_s:
+            return None
     return None if value is None or at_most is None else value <= at_most
 
 

@@ -43,6 +43,7 @@ class SeriesMemory:
         self.detector = DropDetector(fixed)
         self.scale = WeightScale()
         self.watermark = Watermark()
+        self.first_judged_at: datetime | None = None
         self.last_judged_at: datetime | None = None
         self.repeats = Repeats()
         self.sums = Sums()
@@ -98,6 +99,7 @@ class SeriesMemory:
             "scale": self.scale.to_state(),
             "repeats": self.repeats.to_state(),
             "watermark": _text(self.watermark.at),
+            "first_judged_at": _text(self.first_judged_at),
             "last_judged_at": _text(self.last_judged_at),
             "sums": tuple(self.sums),
             "origin": tuple(self.origin),
@@ -121,6 +123,8 @@ class SeriesMemory:
         series.repeats = Repeats.from_state(state.get("repeats", {}))  # older snapshots have none
         series.watermark = Watermark(_instant(state["watermark"]))
         series.last_judged_at = _instant(state["last_judged_at"])
+        # Older snapshots do not say: judged for ever, as it was taken for then.
+        series.first_judged_at = _instant(state.get("first_judged_at", "1970-01-01T00:00:00+00:00"))
         series.sums = Sums.from_state(state["sums"])
         series.origin = Sums.from_state(state["origin"])
         series.examples = Examples.from_state(state["failures"])

@@ -59,10 +59,18 @@ class Series(SeriesMemory):
         hours = 0.0 if reached is before else min(reached.advance_s(before) / 3600.0, LONGEST_STEP_H)
         if self.last_judged_at is None or judged_at > self.last_judged_at:
             self.last_judged_at = judged_at
+            self.first_judged_at = self.first_judged_at or judged_at
         self.heuristic = "heuristic" in score.flags
         mind = self.alert.recovery if self.alert is not None else self.detector
         measure = self.rule.measure
-        passed = good(measure, score, at_most=self.rule.at_most, latency_ms=latency_ms, backfill_s=self.backfill_s)
+        passed = good(
+            measure,
+            score,
+            at_most=self.rule.at_most,
+            latency_ms=latency_ms,
+            backfill_s=self.backfill_s,
+            judged_since=self.first_judged_at,
+        )
         if passed is None:
             self._pass_time(mind, hours)
             return None

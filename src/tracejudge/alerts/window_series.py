@@ -44,8 +44,16 @@ class WindowSeries(Series):
         self.watermark = self.watermark.seen(score.event_time, arrived_at=score.judged_at)
         if self.last_judged_at is None or score.judged_at > self.last_judged_at:
             self.last_judged_at = score.judged_at
+            self.first_judged_at = self.first_judged_at or score.judged_at
         self.heuristic = "heuristic" in score.flags
-        passed = good(rule.measure, score, at_most=rule.at_most, latency_ms=latency_ms, backfill_s=self.backfill_s)
+        passed = good(
+            rule.measure,
+            score,
+            at_most=rule.at_most,
+            latency_ms=latency_ms,
+            backfill_s=self.backfill_s,
+            judged_since=self.first_judged_at,
+        )
         if passed is not None:
             self._count(score, at, passed=passed)
         return self._decide(score.judged_at)
