@@ -15,6 +15,7 @@ from tests.support.kafka.process import GuardedProcess
 from tests.support.records import append, committed
 from tracejudge.store import ScoreFilter, Store, open_store
 from tracejudge.testing import make_trace
+from tracejudge_consumer.cli import EXIT_UNAVAILABLE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -55,7 +56,7 @@ class Consumer:
         self._server = server
         self._lives = 0
 
-    def start(self, *, drain_timeout_s: float) -> GuardedProcess:
+    def start(self, *options: str, drain_timeout_s: float) -> GuardedProcess:
         self._lives += 1
         settings = self.folder / "tracejudge.toml"
         settings.write_text(
@@ -79,7 +80,7 @@ timeout_s = 600
 """,
             encoding="utf-8",
         )
-        command = [sys.executable, "-m", "tracejudge_consumer.cli", "consume", "--config", str(settings)]
+        command = [sys.executable, "-m", "tracejudge_consumer.cli", "consume", "--config", str(settings), *options]
         return GuardedProcess(command, self.folder / f"life{self._lives}.log")
 
     def scored(self, store: Store) -> set[str]:
@@ -110,6 +111,15 @@ def test_sigterm_finishes_what_it_can_within_its_limit_and_leaves_the_rest(
         assert len(consumer.scored(store)) == 30
     assert committed(consumer.queue, GROUP) == 30
     assert server.stats.calls == 50, "what was settled is not bought again"
+
+
+def test_a_queue_that_was_not_read_to_its_end_is_not_done(consumer: Consumer, server: JudgeServer) -> None:
+    process = consumer.start("--until-idle", drain_timeout_s=1.0)
+    server.wait_for(lambda stats: stats.calls >= 30, timeout_s=PATIENCE_S)
+    process.ask_to_end()
+    said = consumer.folder / "life1.log"
+    assert process.wait(PATIENCE_S) == EXIT_UNAVAILABLE, said.read_text()
+    assert "before the end of the queue" in said.read_text()
 
 
 def test_a_second_signal_stops_at_once(consumer: Consumer, server: JudgeServer) -> None:

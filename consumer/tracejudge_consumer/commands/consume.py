@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   tracejudge consume                 until SIGTERM or Ctrl-C; a second one stops at once
-  tracejudge consume --until-idle    read the queue to its end, then stop
+  tracejudge consume --until-idle    read the queue to its end, then stop; 75 when a signal ends it before
 
 Consumers of one group share the partitions; start as many as there are. Offsets are committed only after the store
 has everything that was done about a record, so a kill at any moment loses nothing and no settled verdict is bought
@@ -59,11 +59,15 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
         else:
             with settled_heap():
                 report = pipeline.run(until_idle=until_idle, stop=stop)
+    unread = until_idle and report.ended == "stopped"
     if as_json:
         click.echo(to_json(report))
     else:
         tell(report)
-    return EXIT_UNAVAILABLE if report.ended == "unassigned" else EXIT_DONE
+        if unread:
+            console().print("stopped before the end of the queue: run it again, it goes on from there")
+    # What goes on to work with a queue that was read to its end must not take a part of it for that.
+    return EXIT_UNAVAILABLE if unread or report.ended == "unassigned" else EXIT_DONE
 
 
 @contextmanager
