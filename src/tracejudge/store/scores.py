@@ -22,6 +22,7 @@ from tracejudge.store.reported import ReportedModel, reported_models
 from tracejudge.store.rows import BucketRow, Cursor, Inserted, Known, Pair
 from tracejudge.store.score_blocks import score_block
 from tracejudge.store.score_columns import scores_of, selected
+from tracejudge.store.score_pairs import paired
 from tracejudge.store.score_rows import MAX_REVISION, behind, row_version, score_conditions, sound
 from tracejudge.store.strata_sizes import StratumSize, strata_sizes
 from tracejudge.store.table import Columns, RejectSink, Table, Where
@@ -246,40 +247,7 @@ class Scores(Table[Score]):
 
         `judge_*` is a judge name or a JudgeId. Under a name with several JudgeIds the latest verdict stands.
         """
-        chosen = where or TraceFilter()
-        mine = ScoreFilter(
-            start=chosen.start,
-            end=chosen.end,
-            environment=chosen.environment,
-            app=chosen.app,
-            version=chosen.version,
-            category=chosen.category,
-        )
-        left = self._latest(replace(mine, run_id=run_a, judge=judge_a))
-        right = self._latest(replace(mine, run_id=run_b, judge=judge_b))
-        a, b = next(left, None), next(right, None)
-        while a is not None and b is not None:
-            if (order := _place(a)) == (other := _place(b)):
-                if not chosen.trace_ids or a.trace_id in chosen.trace_ids:
-                    yield Pair(key=a.key, a=a, b=b)
-                a, b = next(left, None), next(right, None)
-            elif order < other:
-                a = next(left, None)
-            else:
-                b = next(right, None)
-
-    def _latest(self, where: ScoreFilter) -> Iterator[Score]:
-        """One score a trace, in order: the latest of those the filter leaves."""
-        held: Score | None = None
-        for page in self.stream(where):
-            for score in page:
-                if held is not None and _place(held) != _place(score):
-                    yield held
-                    held = None
-                if held is None or held.judged_at <= score.judged_at:
-                    held = score
-        if held is not None:
-            yield held
+        return paired(self.stream, run_a, run_b, judge_a=judge_a, judge_b=judge_b, where=where or TraceFilter())
 
     def _block(self, values: Sequence[Score]) -> Block:
         return score_block(values)
@@ -332,8 +300,3 @@ class Scores(Table[Score]):
 
 
 _PLACE: Final = "environment, app, judge_name, event_time, trace_id, judge_id, judged_at"
-
-
-def _place(score: Score) -> tuple[datetime, str, str, str]:
-    # As ClickHouse orders: texts by their bytes in UTF-8, which is the order of code points.
-    return (score.event_time, score.trace_id, score.environment, score.app)
