@@ -47,7 +47,11 @@ def side_of(store: Store, text: str) -> RunJudge:
         return RunJudge(run_id, judge)
     names = store.scores.judge_names(run_id)
     if not names:
-        raise NotFound(f"run {run_id!r} has no scores; runs with scores: {', '.join(store.scores.run_ids()) or 'none'}")
+        known = ", ".join(store.scores.run_ids()) or "none"
+        raise NotFound(
+            f"run {run_id!r} has no scores; runs with scores: {known}; two versions of an app are compared with "
+            "--by version, or with --cases on the same questions"
+        )
     if len(names) > 1:
         raise NotFound(f"run {run_id!r} has scores of {len(names)} judges; name one: {run_id}:{names[0]}")
     return RunJudge(run_id, names[0])

@@ -78,7 +78,7 @@ def test_score_then_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     Path("thresholds.toml").write_text(THRESHOLDS)
     assert run(["gate", "none.jsonl"]) == EXIT_UNDECIDED
     assert "nothing is decided" in capsys.readouterr().err
-    assert run(["gate", str(tmp_path / "d.jsonl")]) == EXIT_FAILED
+    assert run(["gate", str(tmp_path / "d.jsonl")]) == EXIT_USAGE
     assert "has no judge_id" not in (said := capsys.readouterr().err)
     assert "not the dataset" in said
 
@@ -151,4 +151,4 @@ def test_a_stored_run(store: Store, store_url: str, tmp_path: Path, monkeypatch:
     Path("thresholds.toml").write_text('[[thresholds]]\njudge = "lexical"\nminimum = 0.8\n')
     store.scores.insert([make_score(number, passed=number >= 50, run_id="nightly") for number in range(100)])
     assert run(["gate", "--run", "nightly"]) == EXIT_FAILED
-    assert run(["gate", "--run", "nothing"]) == EXIT_FAILED
+    assert run(["gate", "--run", "nothing"]) == EXIT_USAGE  # no release has failed

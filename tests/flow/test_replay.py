@@ -25,7 +25,7 @@ from tracejudge.store import RegisteredJudge, ScoreFilter, Store, StoredTrace, T
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.builders import START
 from tracejudge.testing.judges import ScriptedJudge
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -286,3 +286,11 @@ async def test_an_interrupted_replay_stores_what_was_answered_by_then(store: Sto
     left = await replay(store, panel, specs=[spec], source=StoreSource(store, where), run=begin(), clock=clock)
     assert (left.complete, left.already_settled, left.passed) == (True, settled, 40 - settled)
     assert asked <= 41  # the one that was under way
+
+
+def test_a_judge_of_whom_nothing_can_be_read_is_no_success(at: Workplace, server: JudgeServer) -> None:
+    server.script = lambda request: Reply("as an assistant I would rather not say", usage=(100, 10))
+    said = at("replay", "--judge", "faithfulness", "--run", "mute", "--max-calls", "5000", expect=EXIT_UNAVAILABLE)
+    assert f"0 passed, 0 failed, {TRACES} invalid" in said
+    assert "no verdict can be read: `tracejudge judges check`" in said
+    assert "next: tracejudge compare" not in said

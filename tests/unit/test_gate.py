@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tracejudge.errors import CheckFailed
+from tracejudge.errors import CheckFailed, SettingsError
 from tracejudge.gate import (
     Decided,
     RunVerdicts,
@@ -157,7 +157,7 @@ def test_the_noise_of_constant_code_passes_and_a_regression_beyond_it_is_blocked
 
 def test_noise_needs_several_runs_of_one_dataset_and_judge() -> None:
     one = run_of(passing(50, 0))
-    with pytest.raises(CheckFailed, match="several runs at constant code"):
+    with pytest.raises(SettingsError, match="several runs at constant code"):
         decide(thresholds({"max_drop": "noise"}), one, of_run(one))
     with pytest.raises(CheckFailed, match="same JudgeIds throughout"):
         of_runs([one, run_of(passing(50, 0), judge_id=f"{JUDGE}@2")])
@@ -225,10 +225,10 @@ def test_a_void_comparison_is_refused_with_the_way_out(run: RunVerdicts, words: 
 
 
 def test_a_missing_baseline_and_an_unknown_judge_are_refused() -> None:
-    with pytest.raises(CheckFailed, match="needs a baseline"):
+    with pytest.raises(SettingsError, match="needs a baseline"):
         decide(thresholds({"max_drop": 0.02}), run_of(passing(50, 0)), None)
     asked = Thresholds.model_validate({"thresholds": [{"judge": "relevancy", "minimum": 0.5}]})
-    with pytest.raises(CheckFailed, match="has no verdicts in this run, which has: faithfulness"):
+    with pytest.raises(SettingsError, match="has no verdicts in this run, which has: faithfulness"):
         decide(asked, run_of(passing(50, 0)), None)
 
 
@@ -239,9 +239,9 @@ def test_a_baseline_file_says_what_it_was_made_of(tmp_path: Path) -> None:
     assert read_baseline(path) == baseline
     for text, words in (("{", "is not JSON"), ('{"format": 1}', "format 1"), ('{"format": 2}', "is no baseline")):
         path.write_text(text)
-        with pytest.raises(CheckFailed, match=words):
+        with pytest.raises(SettingsError, match=words):
             read_baseline(path)
-    with pytest.raises(CheckFailed, match="No such file"):
+    with pytest.raises(SettingsError, match="No such file"):
         read_baseline(tmp_path / "none.json")
 
 
@@ -260,7 +260,7 @@ def test_rows_are_read_with_the_latency_of_their_manifest(tmp_path: Path) -> Non
     with pytest.raises(CheckFailed, match="is no manifest"):
         read_rows(rows)
     rows.write_text("{}\n")
-    with pytest.raises(CheckFailed, match="line 1 is no row"):
+    with pytest.raises(SettingsError, match="line 1 is no row"):
         read_rows(rows)
 
 

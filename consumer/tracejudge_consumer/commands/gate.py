@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 from pydantic import ValidationError
@@ -33,6 +34,7 @@ from tracejudge_consumer.rendering import console, ident, instant, table, to_jso
 from tracejudge_consumer.settings import faults_of, load_settings, read_toml
 from tracejudge_consumer.wiring import connect_store
 
+_EXAMPLE: Final = "`tracejudge gate --help`"
 _STATUS = {Decided.PASSED: EXIT_DONE, Decided.FAILED: EXIT_FAILED, Decided.UNDECIDED: EXIT_UNDECIDED}
 
 
@@ -130,7 +132,7 @@ def command(
     try:
         thresholds = Thresholds.model_validate(read_toml(Path(thresholds_file)))
     except ValidationError as error:
-        raise SettingsError([f"{thresholds_file}: {fault}" for fault in faults_of(error)]) from error
+        raise SettingsError([f"{thresholds_file}: {fault}" for fault in faults_of(error, example=_EXAMPLE)]) from error
     baseline = read_baseline(Path(baseline_file)) if baseline_file is not None else None
     result = decide(thresholds, run, baseline, anchors=anchors[0] if anchors else None)
     if junit is not None:
@@ -151,7 +153,8 @@ def _stored(config: str, run_ids: Sequence[str]) -> list[RunVerdicts]:
             run = of_scores(score for page in store.scores.stream(ScoreFilter(run_id=run_id)) for score in page)
             if not run.verdicts:
                 known = ", ".join(store.scores.run_ids()) or "none"
-                raise NotFound(f"run {run_id!r} has no scores; runs with scores: {known}")
+                # A typing error in a pipeline is no release that failed.
+                raise SettingsError([f"--run: run {run_id!r} has no scores; runs with scores: {known}"])
             found.append(run)
     return found
 

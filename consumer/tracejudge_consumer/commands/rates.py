@@ -11,7 +11,7 @@ from typing import Final
 import click
 from rich.text import Text
 
-from tracejudge.reports import RateLine, read_rates, small_enough
+from tracejudge.reports import RateLine, judge_labels, read_rates, small_enough
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, is_trace_field
 from tracejudge.windows import enough, floor_to
@@ -178,10 +178,11 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
     columns += [("plain", "right")] if plain else []
     columns += [("judged", "right"), ("n_eff", "right"), ("invalid", "right")]
     rows = []
+    names = judge_labels(lines)
     for line, windows in _runs(lines):
         cells: list[str | Text] = [
             instant(line.window.start)[0 if bars else 5 : 16],
-            ident(line.judge_name) + (" (heuristic)" if line.heuristic else ""),
+            ident(names[line.judge_id]),
             *(one_line(line.group[field], limit=30) or "–" for field in group_by),
         ]
         rate = line.rate

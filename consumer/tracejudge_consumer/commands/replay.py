@@ -42,7 +42,7 @@ Examples:
 First it says what it would take. Live scores, rates and alerts are never touched. A replay that was stopped or killed
 goes on where it was when it is started again with the same --run: it keeps its selection, and buys no verdict twice.
 --max-calls and --max-usd are of the whole run, however often it is started, within the caps of the settings.
-Exit status: 0 the whole selection is judged, 2 stopped at a cap, 75 the judge is gone.""",
+Exit status: 0 the whole selection is judged, 2 stopped at a cap, 75 the judge is gone or unreadable.""",
 )
 @config_option
 @json_option
@@ -218,7 +218,9 @@ def _tell(
     run_id = run.run_id
     # What a cap cut off is missing: nobody should go on to compare half a run and call it the whole.
     capped = EXIT_UNDECIDED if Decision.OVER_BUDGET in report.decisions else EXIT_DONE
-    status = EXIT_UNAVAILABLE if report.gone else capped
+    # Every verdict invalid says nothing about the answers and much about the judge.
+    mute = bool(report.invalid) and not (report.passed or report.failed or report.already_settled)
+    status = EXIT_UNAVAILABLE if report.gone or mute else capped
     if as_json:
         judges = [{"judge_id": spec.judge_id(), "heuristic": spec.heuristic} for spec in specs]
         told = {"run": run_id, "judges": judges, "selection": run.selection.digest, **report.as_dict()}
@@ -243,6 +245,10 @@ def _tell(
         out.print("  the rest is undecided; start the same command again when the judge is back")
     if Decision.OVER_BUDGET in report.decisions:
         out.print("  stopped at its cap; the same command with a higher one goes on where this ended")
+    if mute:
+        # Pages of nothing are what comparing would show.
+        out.print("  no verdict can be read: `tracejudge judges check` says whether this judge can judge at all")
+        return status
     # With the settings that this was typed with: without them the next command would look elsewhere.
     typed = "" if config == DEFAULT_CONFIG else f" -c {ident(shlex.quote(config))}"
     if run.selection.against is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tracejudge.errors import NotFound
-from tracejudge.reports import compare
+from tracejudge.reports import compare, judge_labels
 from tracejudge.reports.contents import Report, ReportQuery, make_report, step_for, whole_steps
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, ScoreFilter, Store, TraceFilter
@@ -120,10 +120,9 @@ def _window(store: Store, run_id: str, since: datetime | None, until: datetime |
 def _show(report: Report, target: str | None) -> None:
     out = console()
     columns = [("judge", "left"), ("judged", "right"), ("invalid", "right"), ("pass rate", "right"), ("95 %", "right")]
-    rows = []
+    rows, names = [], judge_labels(report.lines)
     for line in report.lines:
-        name = ident(line.judge_name) + (" (heuristic)" if line.heuristic else "")
-        rate = line.rate
+        name, rate = ident(names[line.judge_id]), line.rate
         if rate is None:
             rows.append([name, "0", "0", "no data", "–"])
         else:

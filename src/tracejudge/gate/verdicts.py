@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tracejudge.anchors import AnchorRound
-from tracejudge.errors import CheckFailed, NothingToDecide
+from tracejudge.errors import CheckFailed, NothingToDecide, SettingsError
 from tracejudge.scores import Outcome, Score
 
 
@@ -59,8 +59,8 @@ class RunVerdicts:
 def read_rows(path: Path) -> RunVerdicts:
     """The rows that `tracejudge score` wrote; how long answers took is in the manifest beside them, if there is one.
 
-    Raises CheckFailed for a file that is none of these, naming the line, and for one with two JudgeIds of one name;
-    NothingToDecide for one without a row.
+    Raises SettingsError for a file that is none of these, naming the line, CheckFailed for one with two JudgeIds of one
+    name, and NothingToDecide for one without a row.
     """
     verdicts = []
     with path.open(encoding="utf-8") as lines:
@@ -70,9 +70,11 @@ def read_rows(path: Path) -> RunVerdicts:
             try:
                 verdicts.append(_verdict(json.loads(line)))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise CheckFailed(
-                    f"{path}: line {number} is no row of `tracejudge score` ({_why(error)}): name the file that it "
-                    "wrote, not the dataset"
+                raise SettingsError(
+                    [
+                        f"{path}: line {number} is no row of `tracejudge score` ({_why(error)}): name the file that it "
+                        "wrote, not the dataset"
+                    ]
                 ) from error
     if not verdicts:
         raise NothingToDecide(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from tracejudge.reports.compare import Comparison, in_words
+from tracejudge.reports.labels import judge_labels
 from tracejudge.reports.page import Section, Tile, page, paragraph, quoted, table
 from tracejudge.reports.rates import RateLine, read_rates
 from tracejudge.reports.svg import Point, share_bars, share_over_time
@@ -48,7 +49,7 @@ def make_report(
     query = asked.query
     whole = read_rates(store, replace(query, step_s=None, group_by=()))
     steps = read_rates(store, replace(query, group_by=()))
-    judged = [line for line in whole if line.rate is not None]
+    judged, names = [line for line in whole if line.rate is not None], judge_labels(whole)
     sections = [_judge(line, steps) for line in judged]
     sections += [_slices(store, query, field) for field in _SLICES]
     if comparison is not None:
@@ -65,7 +66,7 @@ def make_report(
     html = page(
         asked.title,
         window,
-        tiles=[tile for line in judged for tile in _tiles(line)],
+        tiles=[tile for line in judged for tile in _tiles(line, names[line.judge_id])],
         sections=[section for section in sections if section.parts],
         footer=(
             f"tracejudge {release}, made {now.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC. Rates are weighted by how "
@@ -75,18 +76,14 @@ def make_report(
     return Report(html=html, lines=tuple(whole))
 
 
-def _name(line: RateLine) -> str:
-    return line.judge_name + (" (heuristic)" if line.heuristic else "")
-
-
-def _tiles(line: RateLine) -> list[Tile]:
+def _tiles(line: RateLine, name: str) -> list[Tile]:
     rate = line.rate
     if rate is None or rate.estimate is None:
-        return [Tile(name=_name(line), value="no data")]
+        return [Tile(name=name, value="no data")]
     spread = "" if rate.low is None or rate.high is None else f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
     return [
-        Tile(name=f"{_name(line)}: pass rate", value=f"{100 * rate.estimate:.1f} %", note=spread),
-        Tile(name=f"{line.judge_name}: judged", value=f"{rate.judged:,}", note=f"{rate.invalid:,} invalid"),
+        Tile(name=f"{name}: pass rate", value=f"{100 * rate.estimate:.1f} %", note=spread),
+        Tile(name=f"{name}: judged", value=f"{rate.judged:,}", note=f"{rate.invalid:,} invalid"),
     ]
 
 
@@ -104,7 +101,7 @@ def _judge(line: RateLine, steps: Sequence[RateLine]) -> Section:
         said.append(
             paragraph(f"{line.over_budget:,} traces were cut off by a cap: the rate claims nothing about them.")
         )
-    return Section(heading=f"{_name(line)} over time ({line.judge_id})", parts=(plot, *said))
+    return Section(heading=f"{line.judge_id}{' (heuristic)' if line.heuristic else ''} over time", parts=(plot, *said))
 
 
 def _slices(store: Store, query: RateQuery, field: str) -> Section:
@@ -116,8 +113,9 @@ def _slices(store: Store, query: RateQuery, field: str) -> Section:
     if len({line.group[field] for line in lines}) < 2:
         return Section(heading="", parts=())
     lines.sort(key=lambda line: -(line.rate.judged if line.rate is not None else 0))
+    names = judge_labels(lines)
     rows = [
-        (f"{line.group[field] or '(none)'}, {_name(line)}", line.rate.estimate, line.rate.low, line.rate.high)
+        (f"{line.group[field] or '(none)'}, {names[line.judge_id]}", line.rate.estimate, line.rate.low, line.rate.high)
         for line in sorted(lines[:_MOST_ROWS], key=lambda line: line.judge_name)
         if line.rate is not None and line.rate.estimate is not None
     ]
