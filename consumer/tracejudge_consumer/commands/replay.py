@@ -193,6 +193,8 @@ def _tell_plan(plan: tuple[JudgePlan, ...], specs: tuple[JudgeSpec, ...], count:
 
 
 def _time(seconds: float) -> str:
+    if seconds < 1:
+        return "under 1 s"
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
