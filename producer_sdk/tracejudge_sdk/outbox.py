@@ -262,15 +262,19 @@ class Outbox:
     def stats(self) -> ClientStats:
         """The account as it is now."""
         with self._lock:
+            # Looked at without a call in between, as it is kept: a signal handler that logs is in all of it or in none.
+            dropped = {**self._dropped}
+            logged, sampled_out = self._accepted + self._not_accepted, self._sampled_out
+            sent, queued, spooled = self._sent, self._accepted - self._settled, self._spooled
             return ClientStats(
-                logged=self._accepted + self._not_accepted,
-                sampled_out=self._sampled_out,
-                sent=self._sent,
-                queued=self._accepted - self._settled,
+                logged=logged,
+                sampled_out=sampled_out,
+                sent=sent,
+                queued=queued,
                 queued_bytes=self._bytes,
-                spooled=self._spooled,
+                spooled=spooled,
                 recovered=self._recovered,
-                dropped=MappingProxyType({reason: count for reason, count in self._dropped.items() if count}),
+                dropped=MappingProxyType({reason: count for reason, count in dropped.items() if count}),
                 truncated=self._truncated,
                 lossy=self._lossy,
                 notes=MappingProxyType(dict(self._notes)),

@@ -93,7 +93,9 @@ def test_failures_left_by_an_earlier_run_excuse_no_failure_of_a_check(clone: Pat
 def test_a_suite_that_broke_off_has_no_second_chance(clone: Path) -> None:
     # One test had failed, others were never run: that this one passes alone says nothing about those.
     (clone / "seen").unlink()
-    (clone / "test_few.py").write_text(TESTS.replace("def test_that_is_well(): pass", "") + "def test_is_well(): pass\n")
+    (clone / "test_few.py").write_text(
+        TESTS.replace("def test_that_is_well(): pass", "") + "def test_is_well(): pass\n"
+    )
     (clone / "conftest.py").write_text(BROKEN_OFF)
     done = run(clone)
     assert done.returncode != 0

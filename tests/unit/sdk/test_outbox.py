@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 
 import pytest
@@ -212,3 +213,20 @@ def test_in_a_hurry_every_trace_wakes_the_thread() -> None:
     assert outbox.put(_item())
     outbox.wait(60.0)  # at once: something waits
     assert outbox.put(_item())
+
+
+def test_a_look_is_of_one_moment_whatever_a_signal_handler_logs_meanwhile() -> None:
+    outbox = _outbox()
+
+    def handler(_frame: object, event: str, _arg: object) -> None:
+        if event in ("call", "c_call"):  # where the interpreter lets handlers in
+            outbox.lost("queue_full")
+            outbox.sampled_out()
+
+    sys.setprofile(handler)
+    try:
+        stats = outbox.stats()
+    finally:
+        sys.setprofile(None)
+    assert stats.logged > 0
+    assert stats.logged == stats.sampled_out + stats.dropped_total
