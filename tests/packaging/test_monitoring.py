@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from tests.support.all_metrics import all_metrics
@@ -53,10 +53,11 @@ def exported() -> dict[str, set[str]]:
     registry = all_metrics()
     found: dict[str, set[str]] = {"up": set()}
     for collector in _collectors(registry):
-        labels = set(getattr(collector, "_labelnames", ("judge", "state")))
         for family in collector.collect() if not hasattr(collector, "describe") else collector.describe():
+            # The library's own metrics know their labels, what others collect stands in the family.
+            labels = set(getattr(collector, "_labelnames", ()) or getattr(family, "_labelnames", ()))
             name = family.name + ("_total" if family.type == "counter" else "")
-            suffixes = ("_bucket", "_sum", "_count") if isinstance(collector, Histogram) else ("",)
+            suffixes = ("_bucket", "_sum", "_count") if family.type == "histogram" else ("",)
             found.update({name + suffix: labels for suffix in suffixes})
     recorded = {rule["record"]: set(_by(rule["expr"])) for rule in rules() if "record" in rule}
     return {**found, **recorded}
