@@ -62,6 +62,8 @@ def test_score_then_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     result: Any = json.loads(capsys.readouterr().out)["gate"]
     assert [check["decided"] for check in result["checks"]] == ["failed", "failed"]
     assert len(result["checks"][1]["changed"]) == 23
+    assert run(["gate", worse, "--baseline", "b.json"]) == EXIT_FAILED
+    assert "and 13 more" in " ".join(capsys.readouterr().out.split())
     other = tmp_path / "other.jsonl"
     other.write_text("".join(Path("d.jsonl").read_text().splitlines(keepends=True)[:-1]))
     assert run(["gate", scored(other), "--baseline", "b.json"]) == EXIT_FAILED

@@ -224,6 +224,17 @@ def test_a_void_comparison_is_refused_with_the_way_out(run: RunVerdicts, words: 
     assert "--update-baseline" in str(caught.value)
 
 
+def test_lines_without_an_id_are_told_why_another_answer_is_another_case() -> None:
+    run = run_of(passing(50, 0), dataset="other")
+    nameless = replace(run, verdicts=tuple(replace(one, case=f"line-{k}") for k, one in enumerate(run.verdicts)))
+    asked, baseline = thresholds({"max_drop": 0.02}), of_run(run_of(passing(50, 0)))
+    with pytest.raises(CheckFailed, match="give every line a case_id"):
+        decide(asked, nameless, baseline)
+    with pytest.raises(CheckFailed) as named:
+        decide(asked, run, baseline)
+    assert "case_id" not in str(named.value)
+
+
 def test_a_missing_baseline_and_an_unknown_judge_are_refused() -> None:
     with pytest.raises(SettingsError, match="needs a baseline"):
         decide(thresholds({"max_drop": 0.02}), run_of(passing(50, 0)), None)

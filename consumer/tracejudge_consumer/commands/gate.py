@@ -35,6 +35,7 @@ from tracejudge_consumer.settings import faults_of, load_settings, read_toml
 from tracejudge_consumer.wiring import connect_store
 
 _EXAMPLE: Final = "`tracejudge gate --help`"
+_SHOWN_CASES: Final = 10
 _STATUS = {Decided.PASSED: EXIT_DONE, Decided.FAILED: EXIT_FAILED, Decided.UNDECIDED: EXIT_UNDECIDED}
 
 
@@ -185,5 +186,7 @@ def _show(result: GateResult) -> None:
     out.print(table("Gate", columns, rows))
     for check in result.checks:
         if check.changed and check.decided is not Decided.PASSED:
-            out.print(f"passed before, fail now: {', '.join(map(ident, check.changed[:10]))}")
+            more = len(check.changed) - _SHOWN_CASES
+            cases = ", ".join(map(ident, check.changed[:_SHOWN_CASES])) + (f" and {more} more" if more > 0 else "")
+            out.print(f"passed before, fail now: {cases}")
     out.print(f"\n{result.decided.value}")

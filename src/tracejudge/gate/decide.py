@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Final, Literal
 
 from tracejudge.errors import CheckFailed, SettingsError
 from tracejudge.gate.baseline import Baseline, Verdicts
@@ -28,6 +28,9 @@ class Decided(str, Enum):
     FAILED = "failed"
     UNDECIDED = "undecided"
 
+
+_KNOWN_BY_ITS_WORDS: Final = "line-"
+"""How the id of a line begins that came without one: a hash of its words follows."""
 
 Limit = Literal["minimum", "max_invalid", "max_drop", "latency", "anchors"]
 
@@ -225,6 +228,12 @@ def comparable(judge: str, run: RunVerdicts, before: Verdicts | None, *, what: s
             ]
         )
     if before.dataset != run.dataset:
+        if any(verdict.case.startswith(_KNOWN_BY_ITS_WORDS) for verdict in run.verdicts):
+            again = (
+                ": some lines have neither case_id nor trace_id, so that each is known by its words, and with another "
+                "answer it is another case; give every line a case_id, judge it again, and write the baseline with "
+                "--update-baseline from a run that is good"
+            )
         raise CheckFailed(
             f"{what}: is of another dataset ({before.dataset[:12]}) than this run ({run.dataset[:12]}){again}"
         )
