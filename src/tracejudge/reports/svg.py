@@ -19,6 +19,7 @@ WIDTH: Final = 760
 _HEIGHT: Final = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 34
 _TICKS: Final = 6
+_LONGEST_TIME: Final = 70  # of a date under the axis, in units of the drawing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +127,10 @@ def _times(points: Sequence[Point], x: Callable[[datetime], float]) -> str:
     # A day is only worth a word of its own where every word is of another day.
     days = points[-1].at.timestamp() - points[0].at.timestamp() >= _TICKS * 86_400
     form = "%Y-%m-%d" if days else "%d %H:%M"
+    # Centred under the last point a date would be cut off by the picture's edge.
+    edge = WIDTH - _LONGEST_TIME / 2
     return "".join(
-        f'<text x="{x(point.at):.1f}" y="{_HEIGHT - 12}" text-anchor="middle">'
+        f'<text x="{x(point.at):.1f}" y="{_HEIGHT - 12}" text-anchor="{"end" if x(point.at) > edge else "middle"}">'
         f"{point.at.astimezone(timezone.utc).strftime(form)}</text>"
         for point in points[::step]
     )
