@@ -62,6 +62,7 @@ def test_all_faults_are_said_at_once(tmp_path: Path) -> None:
     for key in ("queue:", "store:", "qeue:", "consumer.batch_records:", "rules[0].minimum:"):
         assert key in faults
     assert len(caught.value.faults) == 5
+    assert "queue: queue:" not in faults
 
 
 def test_names_that_do_not_fit_together_are_faults(tmp_path: Path) -> None:

@@ -21,3 +21,10 @@ def test_what_is_short_by_itself_is_one() -> None:
         TrialFile.model_validate({"tests": []})
     (fault,) = faults_of(caught.value)
     assert fault.startswith("tests: ")
+
+
+def test_a_single_value_in_place_of_a_list_is_told_in_the_words_of_the_file() -> None:
+    with pytest.raises(ValidationError) as caught:
+        TrialFile.model_validate({"tests": [{"name": "x", "stretches": [{"hours": 1, "rate": 0.9}], "only": "drift"}]})
+    (fault,) = faults_of(caught.value)
+    assert fault == "tests[0].only: is not a list; write one in brackets, also of a single value, got 'drift'"

@@ -38,7 +38,7 @@ def _is_queue_url(value: str) -> str:
     try:
         parse_queue_url(value)
     except ConfigError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(str(error).removeprefix("queue: ")) from error
     return value
 
 
