@@ -126,6 +126,8 @@ def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> N
     for line in by_judge.values():
         assert line["rate"]["low"] <= line["rate"]["estimate"] <= line["rate"]["high"]
     assert "lexical (heuristic)" in at("rates", "--since", "3650d", "--step", "all", "--by", "app")
+    joined = " ".join(at("rates", "--by", "tags.tenant,version", expect=EXIT_USAGE).split())
+    assert "write --by tags.tenant --by version" in joined
     assert "no data, not zero" in at("rates", "--since", "3650d", "--app", "nobody")
     assert "reason" in at("worst", "--since", "3650d", "-n", "3")
     assert at.json("worst", "--since", "3650d", "-n", "3", "--judge", "lexical")

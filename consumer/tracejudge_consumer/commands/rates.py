@@ -97,6 +97,14 @@ def command(
         end = floor_to(end, step_s=step_s) + timedelta(seconds=step_s) if until is None else end
     if end <= since:
         raise click.BadParameter("is not before --until", param_hint="--since")
+    for name in group_by:
+        parts = name.split(",")
+        if len(parts) > 1 and all(part in GROUP_FIELDS or is_trace_field(part) for part in parts):
+            # Else it would be taken for a tag of this name, which no trace has.
+            raise click.BadParameter(
+                f"{name!r} is several fields in one; write {' '.join(f'--by {part}' for part in parts)}",
+                param_hint="--by",
+            )
     if unknown := [name for name in group_by if name not in GROUP_FIELDS and not is_trace_field(name)]:
         raise click.BadParameter(f"{unknown[0]!r} is not {_FIELDS} or tags.NAME", param_hint="--by")
     query = RateQuery(
