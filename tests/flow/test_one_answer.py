@@ -101,7 +101,9 @@ def test_from_a_users_complaint_to_a_label(at: Workplace, monkeypatch: pytest.Mo
     at("judge", "never seen", "--judge", "lexical", expect=EXIT_FAILED)
 
     at("label", "t-7", "--criterion", "faithfulness", "--no", "--note", "no word of returns", "--by", "anna")
-    assert "label faithfulness = 0  (anna): no word of returns" in at("show", "t-7")
+    page = at("show", "t-7")
+    assert "label faithfulness = 0  (anna): no word of returns" in page
+    assert ["user", "u3"] in [row.split() for row in page.splitlines()]
     assert "label     faithfulness = 0  (anna) no word of returns" in at("worst", "--since", "3650d")
     at("label", "t-7", "--criterion", "faithfulness", expect=EXIT_USAGE)
     at("label", "never seen", "--criterion", "faithfulness", "--yes", expect=EXIT_FAILED)

@@ -58,7 +58,8 @@ Example file:
 `says` may hold what rules group by: version, category, stratum, model, prompt_version, index_version, language, status,
 "tags.NAME"; beside a stretch's `slices` it is of all its traffic. The rules are those of the settings, or the file's
 own [[rules]]. `expect` lists every event they give, in order; a test with only = ["lexical-drift"] looks at those of
-that rule alone. Exit status 1 when a test fails.""",
+that rule alone. The traffic is drawn by chance, the same with the same `seed` (1 if unsaid): of many seeds a few may
+alarm without a fall, within the promise. Exit status 1 when a test fails.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option

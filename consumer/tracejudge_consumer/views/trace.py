@@ -20,6 +20,8 @@ def show_trace(out: Console, stored: StoredTrace, *, full: bool) -> None:
         ("status", trace.status + (f": {one_line(trace.error)}" if trace.error else "")),
         ("version", trace.version),
         ("category", trace.category),
+        ("user", trace.user_id),
+        ("session", trace.session_id),
         ("model", trace.model),
         ("latency", None if trace.latency_ms is None else f"{trace.latency_ms:.0f} ms"),
         ("head probability", None if trace.head_probability == 1 else f"{trace.head_probability:g}"),
