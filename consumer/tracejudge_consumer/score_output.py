@@ -173,14 +173,26 @@ def _other_judges(output: Path, specs: Sequence[JudgeSpec]) -> frozenset[str]:
     """Names of the judges whose verdicts `output` holds, where they are not all those of `specs`."""
     if not output.exists():
         return frozenset()
+    mine = {str(spec.judge_id()) for spec in specs}
     try:
         judges = json.loads(manifest_path(output).read_text(encoding="utf-8"))["judges"]
         found = {str(judge["judge_id"]) for judge in judges}
     except (OSError, ValueError, LookupError, TypeError):  # it was broken off before its manifest, or is none of ours
-        return frozenset()
-    if found == {str(spec.judge_id()) for spec in specs}:
-        return frozenset()
-    return frozenset(judge_id.partition("@")[0] for judge_id in found)
+        found = _judges_of_rows(output)
+        if found < mine:  # those of one that was broken off early, and begins anew
+            return frozenset()
+    return frozenset() if found == mine else frozenset(judge_id.partition("@")[0] for judge_id in found)
+
+
+def _judges_of_rows(output: Path) -> set[str]:
+    found = set()
+    with output.open("rb") as lines:
+        for line in lines:
+            try:
+                found.add(str(json.loads(line)["judge_id"]))
+            except (ValueError, LookupError, TypeError):  # the last one, cut off, or a file of something else
+                break
+    return found
 
 
 def write_manifest(

@@ -105,6 +105,20 @@ def test_the_verdicts_of_another_judge_are_not_written_over(at: Workplace) -> No
     at.json("score", "answers.jsonl", "--judge", "quick.toml", "--output", "twice.jsonl")
 
 
+def test_verdicts_that_were_broken_off_before_their_manifest_are_kept_for_their_judge(at: Workplace) -> None:
+    answers_file(at.folder)
+    output = Path(at.json("score", "answers.jsonl")["output"])
+    Path(f"{output}.manifest.json").unlink()
+    output.write_bytes(kept := output.read_bytes()[:-20])
+    (at.folder / "quick.toml").write_text(
+        '[[judges]]\nname = "quick"\nkind = "latency"\noptions = { max_ms = 10 }\n', encoding="utf-8"
+    )
+    second = at.json("score", "answers.jsonl", "--judge", "quick.toml")
+    assert second["output"] == "answers.jsonl.quick.scores.jsonl"
+    assert output.read_bytes() == kept
+    assert at.json("score", "answers.jsonl")["output"] == str(output), "what was broken off begins anew"
+
+
 def test_one_id_in_two_apps_are_two_answers(at: Workplace) -> None:
     lines = [
         {
