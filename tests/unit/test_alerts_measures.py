@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from tracejudge.alerts import AlertEvent, DriftRule, Engine, MinimumRule
 from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.evidence import tells_of_a_fall
-from tracejudge.scores import Score, TraceFacts, TraceKey, Usage
+from tracejudge.scores import JudgeId, Score, TraceFacts, TraceKey, Usage
 
 MEASURES: dict[str, dict[str, Any]] = {
     "invalid": {},
@@ -99,6 +100,15 @@ def test_what_was_served_before_anybody_judged_is_no_lag_and_what_came_after_is(
         events = one.fold(backfilled(hours=5, count=400)[300:])
         assert fired(events) == [("firing", "lag_s")]
     assert again.status() == engine.status()
+
+
+def test_a_queue_that_waits_is_lag_also_where_its_judge_has_just_been_replaced() -> None:
+    """Nobody was judging before the first verdict of a series; before that of a new JudgeId somebody was."""
+    before = [row(1000 + k, minute=k - 100, judge_id=JudgeId("lexical@1")) for k in range(60)]
+    waiting = [replace(one, judge_id=JudgeId("lexical@2")) for one in backfilled(hours=5)]
+    assert fired(Engine([rule("lag_s")]).fold(before + waiting)) == [("firing", "lag_s")]
+    elsewhere = [replace(one, app="another") for one in before]
+    assert fired(Engine([rule("lag_s")]).fold(elsewhere + waiting)) == []
 
 
 def test_live_traces_beside_a_backfill_are_watched_as_ever() -> None:

@@ -319,6 +319,8 @@ class Engine:
         series = self._watched.series.get(room)
         if series is None:
             series = kinds.new_series(key=room, rule=rule)
+            if (before := self._watched.predecessor(room)) is not None:
+                series.first_judged_at = before.first_judged_at  # what waits now, waited for a judge that was there
             self._begin(series, at=score.judged_at)
             self._watched.add(series)
             if room != key:

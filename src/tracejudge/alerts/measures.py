@@ -51,7 +51,8 @@ def good(
 
     `latency_ms` is how long the app took for the trace, where it is known. `backfill_s`: a trace judged later than that
     is of an old file that was read, or of an outage that was told as no data long ago; it says nothing about lag. Nor
-    does one served before `judged_since`, when the series had its first verdict: nobody was judging then.
+    does one served before `judged_since`, when the series or the one before it had its first verdict: nobody
+    was judging then.
     """
     if measure == "quality":
         outcome = score.outcome
