@@ -186,3 +186,4 @@ def test_rules_are_tried_on_made_up_traffic_on_history_and_explained(
     assert told["per_hour"] == pytest.approx(690 / 24)
     assert told["within_hour"] > told["within_day"] > 0
     assert run(["alerts", "explain", "--config", config]) == EXIT_DONE
+    assert "smallest falls told in 1 h and 1 d" in " ".join(capsys.readouterr().out.split())

@@ -126,6 +126,7 @@ def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> N
     for line in by_judge.values():
         assert line["rate"]["low"] <= line["rate"]["estimate"] <= line["rate"]["high"]
     assert "lexical (heuristic)" in at("rates", "--since", "3650d", "--step", "all", "--by", "app")
+    assert "min-effective" in at("rates", "--min-effective", "-5", expect=EXIT_USAGE)
     joined = " ".join(at("rates", "--by", "tags.tenant,version", expect=EXIT_USAGE).split())
     assert "write --by tags.tenant --by version" in joined
     assert "no data, not zero" in at("rates", "--since", "3650d", "--app", "nobody")

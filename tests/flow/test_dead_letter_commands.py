@@ -132,6 +132,13 @@ def test_nothing_is_sent_or_dropped_without_a_choice_and_unknown_ids_are_told(de
     assert desk.json("dead-letters", "replay", "--all")["replayed"] == 1
 
 
+def test_what_came_from_a_file_is_told_how_it_goes_in_again(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "lines.jsonl").write_text("{\n", encoding="utf-8")
+    desk("ingest", str(tmp_path / "lines.jsonl"), expect=EXIT_FAILED)
+    assert "mend a line of a file there" in desk("dead-letters", "replay", "--all", expect=EXIT_FAILED)
+    assert "1 dead letter dropped" in desk("dead-letters", "drop", "--all", "--yes")
+
+
 def test_restarts_do_not_let_a_topic_drain_into_the_dead_letters(desk: Desk) -> None:
     """A supervisor starts it ten times after a bad deploy: what got through at first is all there is."""
     append(desk.queue, [*[encode(make_trace(n)) for n in range(50)], *[b"not ours"] * 3_000])

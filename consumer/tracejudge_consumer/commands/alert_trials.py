@@ -228,7 +228,7 @@ def explain(config: str, as_json: bool) -> None:
     out = console()
     out.print(
         table(
-            "Series: shares of the promise, and of the evidence that fires",
+            "Series: shares of the promise, and of the evidence that fires; smallest falls told in 1 h and 1 d",
             [*columns, ("1 h", "right"), ("1 d", "right")],
             rows,
         )

@@ -175,11 +175,11 @@ def replay_letters(
     if as_json:
         click.echo(to_json({"replayed": sent, "of_another_source": elsewhere}))
     else:
-        click.echo(f"{sent} records sent to {ours} again")
+        click.echo(f"{sent} record{'s' if sent != 1 else ''} sent to {ours} again")
         if elsewhere:
             click.echo(
                 f"{elsewhere} passed over: they came from another source than {ours} (rows the store refused, files "
-                "and other queues cannot be sent there)"
+                "and other queues cannot be sent there); mend a line of a file there, and `tracejudge ingest` it again"
             )
     return EXIT_FAILED if elsewhere and not sent else EXIT_DONE
 
@@ -209,10 +209,10 @@ def drop_letters(
         _check_ids(store, where)
         found = _all(store, where)
         if found and not yes:
-            click.confirm(f"drop {len(found)} dead letters? Their records cannot be had back", abort=True, err=True)
+            click.confirm(f"drop {_counted(len(found))}? Their records cannot be had back", abort=True, err=True)
         for first in range(0, len(found), _PAGE):
             store.dead_letters.mark(found[first : first + _PAGE], "dropped", at=datetime.now(timezone.utc))
-    click.echo(to_json({"dropped": len(found)}) if as_json else f"{len(found)} dead letters dropped")
+    click.echo(to_json({"dropped": len(found)}) if as_json else f"{_counted(len(found))} dropped")
 
 
 def _require_choice(where: DeadLetterFilter, *, everything: bool) -> None:
@@ -276,3 +276,7 @@ def _print(row: StoredDeadLetter) -> None:
     out.print(preview(letter.value, limit=_PREVIEW_BYTES), soft_wrap=True)
     if len(letter.value) > _PREVIEW_BYTES:
         out.print(f"... the first {_PREVIEW_BYTES} of {len(letter.value)} bytes; --raw writes all of them")
+
+
+def _counted(letters: int) -> str:
+    return f"{letters} dead letter{'s' if letters != 1 else ''}"

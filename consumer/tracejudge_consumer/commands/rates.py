@@ -67,7 +67,13 @@ read from sums by the minute, which know neither; --exact reads every row of the
     default=None,
     help="From every row, or from sums by the minute.  [default: exact up to 200 000 traces]",
 )
-@click.option("--min-effective", default=20.0, show_default=True, help="Below it a line says: not enough data.")
+@click.option(
+    "--min-effective",
+    type=click.FloatRange(min=0),
+    default=20.0,
+    show_default=True,
+    help="Below it a line says: not enough data.",
+)
 def command(
     config: str,
     as_json: bool,
