@@ -115,7 +115,9 @@ def test_a_file_with_bad_lines_among_good_ones_is_accounted_for_to_the_last_line
 def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> None:
     (at.folder / "answers.jsonl").write_text("\n".join(lines_of("mtrag_sample.jsonl.gz")), encoding="utf-8")
     (at.folder / "none.jsonl").write_text('{"no": "query"}\n', encoding="utf-8")
-    assert "nothing was sent" in at("ingest", "none.jsonl", expect=EXIT_FAILED)
+    assert "nothing was sent: `tracejudge dead-letters`" in at("ingest", "none.jsonl", expect=EXIT_FAILED)
+    (at.folder / "empty.jsonl").write_text("", encoding="utf-8")
+    assert "nothing was sent: there is no trace in it" in at("ingest", "empty.jsonl", expect=EXIT_FAILED)
     at("ingest", "answers.jsonl")
     at("consume", "--until-idle")
 

@@ -100,7 +100,13 @@ def command(
         for reason, count in sorted(report.reasons.items()):
             out.print(f"  {count} dead letter{'s' if count != 1 else ''}: {one_line(reason)}")
     if status == EXIT_FAILED:
-        out.print("nothing was sent: `tracejudge contract check FILE` tells what is wrong, line by line")
+        # Not the contract's own check: it refuses lines without id or time, which are read here.
+        why = (
+            "`tracejudge dead-letters` tells what is wrong, line by line (the offset is its number)"
+            if any(report.reasons for report in reports)
+            else "there is no trace in it"
+        )
+        out.print(f"nothing was sent: {why}")
     else:
         out.print("next: tracejudge consume --until-idle (or nothing, where `consume` or `up` runs)")
     return status
