@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -70,6 +71,20 @@ def tags(text: str) -> Tags:
     parser = Tags()
     parser.feed(text)
     return parser
+
+
+def test_a_report_gives_the_interval_of_rates_where_answers_repeat(at: Workplace, store: Store) -> None:
+    again = [
+        make_score(1000 + n, event_time=START, passed=n < 40, flags=("heuristic",), judge_id=JudgeId("copies@0"))
+        for n in range(60)
+    ]
+    store.scores.insert(
+        [replace(score, judge_name="copies", content_hash=f"{n // 20:064x}") for n, score in enumerate(again)]
+    )
+    (line,) = at.json("rates", *WINDOW, "--step", "all", "--judge", "copies")["lines"]
+    assert line["rate"]["n_eff"] < 10 < line["rate"]["judged"]
+    low, high = (f"{100 * line['rate'][end]:.1f}" for end in ("low", "high"))
+    assert f"{low}–{high}" in at("report", *WINDOW, "--judge", "copies")
 
 
 def test_a_report_holds_nothing_that_runs_or_loads_whatever_the_traces_say(at: Workplace) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from tracejudge.reports.compare import Comparison, in_words
 from tracejudge.reports.labels import judge_labels
 from tracejudge.reports.page import Section, Tile, page, paragraph, quoted, table
-from tracejudge.reports.rates import RateLine, read_rates
+from tracejudge.reports.rates import RateLine, read_rates, small_enough
 from tracejudge.reports.svg import Point, share_bars, share_over_time
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, RunManifest, ScoreFilter, Store
@@ -47,11 +47,12 @@ def make_report(
 ) -> Report:
     """The report on one run (live by default), with a comparison of (name A, name B) where one is given."""
     query = asked.query
-    whole = read_rates(store, replace(query, step_s=None, group_by=()))
-    steps = read_rates(store, replace(query, group_by=()))
+    exact = small_enough(store, query)  # as `tracejudge rates` reads it: the same interval for the same traces
+    whole = read_rates(store, replace(query, step_s=None, group_by=()), exact=exact)
+    steps = read_rates(store, replace(query, group_by=()), exact=exact)
     judged, names = [line for line in whole if line.rate is not None], judge_labels(whole)
     sections = [_judge(line, steps) for line in judged]
-    sections += [_slices(store, query, field) for field in _SLICES]
+    sections += [_slices(store, query, field, exact=exact) for field in _SLICES]
     if comparison is not None:
         sections.append(_compared(*comparison))
     if query.run_id == LIVE_RUN:
@@ -104,10 +105,10 @@ def _judge(line: RateLine, steps: Sequence[RateLine]) -> Section:
     return Section(heading=f"{line.judge_id}{' (heuristic)' if line.heuristic else ''} over time", parts=(plot, *said))
 
 
-def _slices(store: Store, query: RateQuery, field: str) -> Section:
+def _slices(store: Store, query: RateQuery, field: str, *, exact: bool) -> Section:
     lines = [
         line
-        for line in read_rates(store, replace(query, step_s=None, group_by=(field,)))
+        for line in read_rates(store, replace(query, step_s=None, group_by=(field,)), exact=exact)
         if line.rate is not None and line.rate.estimate is not None
     ]
     if len({line.group[field] for line in lines}) < 2:
