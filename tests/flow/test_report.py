@@ -111,6 +111,27 @@ def test_texts_are_left_out_unless_asked_for(at: Workplace) -> None:
     assert "lexical (heuristic)" in text
 
 
+def test_a_heuristic_is_called_one_wherever_it_stands(at: Workplace) -> None:
+    at("report", *WINDOW, "--html", "r.html")
+    headings = re.findall(r"<h2[^>]*>([^<]*lexical[^<]*)</h2>", (at.folder / "r.html").read_text(encoding="utf-8"))
+    assert any("Worst answers by lexical" in heading for heading in headings)
+    assert all("(heuristic)" in heading for heading in headings), headings
+
+
+def test_a_slice_of_few_answers_has_no_bar_and_says_so(at: Workplace, store: Store) -> None:
+    few = [make_score(2000 + n, event_time=START, passed=True, app="small", flags=("heuristic",)) for n in range(2)]
+    store.scores.insert(few)
+    at("report", *WINDOW, "--html", "r.html")
+    text = (at.folder / "r.html").read_text(encoding="utf-8")
+    section = text[text.index("By app") :]
+    section = section[: section.index("</section>")]
+    assert section.count('class="bar"') == 1
+    assert section.count('class="whisker"') == 2
+    assert ">few<" in section
+    assert "not enough data for a rate" in section
+    assert "100.0 %" not in section
+
+
 def test_the_figures_are_those_of_rates(at: Workplace) -> None:
     told = at.json("report", *WINDOW, "--html", "r.html")
     rates = at.json("rates", *WINDOW, "--step", "all")
@@ -124,8 +145,8 @@ def test_the_figures_are_those_of_rates(at: Workplace) -> None:
 def test_a_run_beside_another(at: Workplace) -> None:
     at("report", "--run", "try-1", "--against", "live:lexical", "--html", "r.html")
     text = (at.folder / "r.html").read_text(encoding="utf-8")
-    assert "live:lexical beside try-1:lexical" in text
-    assert "passes fewer of these answers than live:lexical" in text
+    assert "live:lexical (heuristic) beside try-1:lexical (heuristic)" in text
+    assert "passes fewer of these answers than live:lexical (heuristic)" in text
     assert "no scores" in at("report", "--run", "nothing", expect=EXIT_FAILED)
 
 

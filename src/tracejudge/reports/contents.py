@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
@@ -10,12 +10,14 @@ from tracejudge.reports.compare import Comparison, in_words
 from tracejudge.reports.labels import judge_labels
 from tracejudge.reports.page import Section, Tile, page, paragraph, quoted, table
 from tracejudge.reports.rates import RateLine, read_rates, small_enough
-from tracejudge.reports.svg import Point, share_bars, share_over_time
+from tracejudge.reports.svg import Bar, Point, share_bars, share_over_time
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, RunManifest, ScoreFilter, Store
+from tracejudge.windows import LEAST_EFFECTIVE, PassRate, enough
 
 _SLICES = ("app", "version", "category")
 _MOST_ROWS = 30
+_FEW = f"few: less than {LEAST_EFFECTIVE:g} effective samples are not enough data for a rate; the line is its interval."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +57,15 @@ def make_report(
     sections += [_slices(store, query, field, exact=exact) for field in _SLICES]
     if comparison is not None:
         sections.append(_compared(*comparison))
+    named = {line.judge_name: _named(line.judge_name, heuristic=line.heuristic) for line in whole}
     if query.run_id == LIVE_RUN:
-        sections += [_not_judged(store, query), _alerts(store, query)]
+        sections += [_not_judged(store, query, named), _alerts(store, query)]
     if run is not None:
         sections.append(_run(run))
     # Once a name: a judge that was replaced within the period has a line for each JudgeId.
-    sections += [_worst(store, asked, name) for name in dict.fromkeys(line.judge_name for line in judged)]
+    sections += [
+        _worst(store, asked, name, shown=named[name]) for name in dict.fromkeys(line.judge_name for line in judged)
+    ]
     window = (
         f"{_day(query.start)} to {_day(query.end)} UTC, run {query.run_id}, environment {query.environment or 'any'}"
     )
@@ -77,11 +82,17 @@ def make_report(
     return Report(html=html, lines=tuple(whole))
 
 
+def _named(name: str, *, heuristic: bool) -> str:
+    return f"{name} (heuristic)" if heuristic else name
+
+
 def _tiles(line: RateLine, name: str) -> list[Tile]:
     rate = line.rate
     if rate is None or rate.estimate is None:
         return [Tile(name=name, value="no data")]
     spread = "" if rate.low is None or rate.high is None else f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
+    if not enough(rate):
+        spread = f"not enough data: {spread}"
     return [
         Tile(name=f"{name}: pass rate", value=f"{100 * rate.estimate:.1f} %", note=spread),
         Tile(name=f"{name}: judged", value=f"{rate.judged:,}", note=f"{rate.invalid:,} invalid"),
@@ -102,7 +113,7 @@ def _judge(line: RateLine, steps: Sequence[RateLine]) -> Section:
         said.append(
             paragraph(f"{line.over_budget:,} traces were cut off by a cap: the rate claims nothing about them.")
         )
-    return Section(heading=f"{line.judge_id}{' (heuristic)' if line.heuristic else ''} over time", parts=(plot, *said))
+    return Section(heading=f"{_named(line.judge_id, heuristic=line.heuristic)} over time", parts=(plot, *said))
 
 
 def _slices(store: Store, query: RateQuery, field: str, *, exact: bool) -> Section:
@@ -115,24 +126,29 @@ def _slices(store: Store, query: RateQuery, field: str, *, exact: bool) -> Secti
         return Section(heading="", parts=())
     lines.sort(key=lambda line: -(line.rate.judged if line.rate is not None else 0))
     names = judge_labels(lines)
-    rows = [
-        (f"{line.group[field] or '(none)'}, {names[line.judge_id]}", line.rate.estimate, line.rate.low, line.rate.high)
+    bars = [
+        _bar(f"{line.group[field] or '(none)'}, {names[line.judge_id]}", line.rate)
         for line in sorted(lines[:_MOST_ROWS], key=lambda line: line.judge_name)
-        if line.rate is not None and line.rate.estimate is not None
+        if line.rate is not None
     ]
-    bars = [(name, value, low if low is not None else value, high if high is not None else value)
-            for name, value, low, high in rows]  # fmt: skip
+    said = [paragraph(_FEW)] if any(bar.few for bar in bars) else []
     more = len(lines) - _MOST_ROWS
-    said = (paragraph(f"... and {more} more, with fewer judged traces."),) if more > 0 else ()
+    said += [paragraph(f"... and {more} more, with fewer judged traces.")] if more > 0 else []
     return Section(heading=f"By {field}", parts=(share_bars(bars, label=f"Pass rates by {field}"), *said))
+
+
+def _bar(name: str, rate: PassRate) -> Bar:
+    value = rate.estimate or 0.0
+    low, high = (value if end is None else end for end in (rate.low, rate.high))
+    return Bar(name=name, value=value, low=low, high=high, few=not enough(rate))
 
 
 def _compared(a: str, b: str, comparison: Comparison) -> Section:
     agreement = comparison.agreement
-    sides = ((a, comparison.a), (b, comparison.b))
+    a, b = _named(a, heuristic=comparison.a.heuristic), _named(b, heuristic=comparison.b.heuristic)
     bars = [
-        (name, side.rate.estimate, side.rate.low or 0.0, side.rate.high or 1.0)
-        for name, side in sides
+        _bar(name, side.rate)
+        for name, side in ((a, comparison.a), (b, comparison.b))
         if side.rate is not None and side.rate.estimate is not None
     ]
     rows = [["traces settled by both", f"{agreement.counts.n:,}"]]
@@ -144,17 +160,18 @@ def _compared(a: str, b: str, comparison: Comparison) -> Section:
         p = agreement.mcnemar_p
         rows.append(["p (McNemar, exact)", "< 0.0001" if p < 0.0001 else f"{p:.4f}"])
     said = [paragraph(sentence) for sentence in in_words(comparison, a=a, b=b)]
+    said += [paragraph(_FEW)] if any(bar.few for bar in bars) else []
     plot = share_bars(bars, label=f"Pass rates of {a} and {b} on the same traces")
     return Section(heading=f"{a} beside {b}", parts=(plot, table([("", False), ("", True)], rows), *said))
 
 
-def _not_judged(store: Store, query: RateQuery) -> Section:
+def _not_judged(store: Store, query: RateQuery, named: Mapping[str, str]) -> Section:
     # Of all environments and apps: the ledger's equation knows no slices.
     lines = store.ledger.equation(query.start, query.end)
     columns = [("judge", False), ("traces", True), ("judged", True), ("why not", False)]
     rows = [
         [
-            line.judge_name,
+            named.get(line.judge_name, line.judge_name),
             f"{line.traces:,}",
             f"{line.passed + line.failed + line.invalid:,}",
             ", ".join(
@@ -209,7 +226,7 @@ def _run(run: RunManifest) -> Section:
     return Section(heading="The run", parts=(table([("", False), ("", False)], rows),))
 
 
-def _worst(store: Store, asked: ReportQuery, judge: str) -> Section:
+def _worst(store: Store, asked: ReportQuery, judge: str, *, shown: str) -> Section:
     query = asked.query
     chosen = ScoreFilter(
         start=query.start, end=query.end, environment=query.environment, app=query.app, version=query.version,
@@ -218,7 +235,7 @@ def _worst(store: Store, asked: ReportQuery, judge: str) -> Section:
     found = store.scores.worst(chosen, limit=asked.worst) if asked.worst else []
     if not found:
         return Section(heading="", parts=())
-    heading = f"Worst answers by {judge}"
+    heading = f"Worst answers by {shown}"
     if not asked.texts:
         rows = [[f"{one.event_time:%Y-%m-%d %H:%M}", one.trace_id, f"{one.score:.2f}"] for one in found]
         return Section(heading=heading, parts=(table([("when", False), ("trace", False), ("score", True)], rows),))

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Final
+from typing import Final, NamedTuple
 
 WIDTH: Final = 760
 """Of every drawing, in its own units."""
@@ -80,23 +80,37 @@ def share_over_time(points: Sequence[Point], *, label: str, marks: Sequence[tupl
     return drawing(parts, label=label)
 
 
-def share_bars(rows: Sequence[tuple[str, float, float, float]], *, label: str) -> str:
-    """One bar a row of (name, share, low, high), with the interval as a whisker."""
+class Bar(NamedTuple):
+    """A share with its interval. `few`: too few samples for a bar; only the interval is drawn, and it says so."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    few: bool = False
+
+
+def share_bars(rows: Sequence[Bar], *, label: str) -> str:
+    """One bar a row, with the interval as a whisker."""
     if not rows:
         return '<p class="none">No data in this period.</p>'
     name_width, row_height = 220, 22
     width = WIDTH - name_width - 70
     parts = []
-    for number, (name, value, low, high) in enumerate(rows):
+    for number, (name, value, low, high, few) in enumerate(rows):
         top = 4 + number * row_height
         middle = top + row_height / 2 - 2
         parts.append(
             f'<text x="{name_width - 8}" y="{middle + 4:.1f}" text-anchor="end">{clean(name, limit=34)}</text>'
-            f'<rect class="bar" x="{name_width}" y="{top}" width="{value * width:.1f}" height="{row_height - 6}"/>'
         )
+        if not few:
+            size = f'width="{value * width:.1f}" height="{row_height - 6}"'
+            parts.append(f'<rect class="bar" x="{name_width}" y="{top}" {size}/>')
         ends = [(name_width + low * width, middle), (name_width + high * width, middle)]
         parts.append(polyline(ends, "whisker"))
-        parts.append(f'<text x="{name_width + width + 8}" y="{middle + 4:.1f}">{100 * value:.1f} %</text>')
+        parts.append(
+            f'<text x="{name_width + width + 8}" y="{middle + 4:.1f}">{"few" if few else f"{100 * value:.1f} %"}</text>'
+        )
     return drawing(parts, label=label, height=8 + row_height * len(rows))
 
 

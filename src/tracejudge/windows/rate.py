@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tracejudge.scores import Bucket
 
@@ -119,7 +119,11 @@ def pass_rate(
     )
 
 
-def enough(rate: PassRate | None, minimum_effective: float) -> bool:
+LEAST_EFFECTIVE: Final = 20.0
+"""Effective samples from which on a rate is shown as one, where nobody says otherwise."""
+
+
+def enough(rate: PassRate | None, minimum_effective: float = LEAST_EFFECTIVE) -> bool:
     """True when there are at least `minimum_effective` effective samples; without them one says "not enough data"."""
     return rate is not None and rate.estimate is not None and rate.n_eff >= minimum_effective
 
