@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from base64 import b64decode
 from pathlib import Path
@@ -107,11 +108,16 @@ def test_what_is_replayed_goes_to_the_queue_as_it_came_and_is_marked(desk: Desk)
 
 def test_what_is_dropped_is_gone_but_for_its_place(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     append(desk.queue, [b"a secret, not json"])
-    desk("consume", "--until-idle")
+    told = desk("consume", "--until-idle")
+    assert "1 dead letter\n" in told
+    assert "1 dead letter: not_json" in told
     (row,) = desk.json("dead-letters", "list")
     with monkeypatch.context() as patch:
         patch.setattr("click.confirm", _no)
         desk("dead-letters", "drop", row["id"], expect=EXIT_INTERRUPTED)
+        patch.undo()
+        patch.setattr("sys.stdin", io.StringIO(""))
+        assert "--yes" in desk("dead-letters", "drop", row["id"], expect=EXIT_USAGE)
     assert len(desk.json("dead-letters", "list")) == 1, "no means no"
     assert desk.json("dead-letters", "drop", row["id"], "--yes") == {"dropped": 1}
     assert desk.json("dead-letters", "list") == []

@@ -15,7 +15,7 @@ from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
 from tests.support.workplace import Workplace
 from tracejudge.store import open_store
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 
 DAY = ("--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z")
 
@@ -87,7 +87,10 @@ def test_from_a_users_complaint_to_a_label(at: Workplace, monkeypatch: pytest.Mo
     assert ids(at.json("find", "item", "5", "--until", "2026-01-01T12:00:06Z")) == ["t-5"]
     assert ids(at.json("find", "--outcome", "failed")) == ["t-7"]
     assert ids(at.json("find", "--app", "other")) == []
-    assert "no answer matches" in at("find", "unicorn")
+    assert "words must match whole" in at("find", "unicorn")
+    nobody = at("find", "--user", "nobody")
+    assert "the pseudonym as it was logged" in nobody
+    assert "words" not in nobody
     at("find", "!!!", expect=EXIT_USAGE)
 
     before = at.json("rates", *DAY, "--step", "all")["lines"]
@@ -195,6 +198,31 @@ def test_after_a_replay_of_the_queue_from_its_beginning_nobody_who_was_forgotten
     ]
     assert {one["judge_name"]: one["decisions"]["forgotten"] for one in after} == {"faithfulness": 5, "lexical": 5}
     at("forget", "--yes", expect=EXIT_USAGE)
+
+
+@pytest.mark.parametrize("typed", ["", "n\n"])
+def test_where_nobody_can_be_asked_the_option_that_asks_nobody_is_named(
+    at: Workplace, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    told = at("forget", "--trace-id", "t-7", expect=EXIT_INTERRUPTED if typed else EXIT_USAGE)
+    assert ("--yes" in told) is not bool(typed)
+    assert "t-7" in at("show", "t-7"), "nothing goes without a yes"
+
+
+def test_rates_and_replay_say_which_names_they_do_not_know(at: Workplace) -> None:
+    told = at("rates", *DAY, "--run", "nope")
+    assert "runs with scores: live; none is called nope" in told
+    told = at("rates", *DAY, "--app", "shpo", "--where", "status=ok")
+    assert "apps with scores in this time: shop; none is called shpo" in told
+    assert "none of strict" in at("rates", *DAY, "--judge", "strict")
+    assert "none" not in at("rates", *DAY, "--app", "shop", "--version", "v9"), "both names are known"
+
+    replay = ("replay", "--judge", "lexical", "--run", "try-1", "--app", "shpo")
+    told = at(*replay, expect=EXIT_FAILED)
+    assert "try another --app" in told
+    assert "--since" not in told
+    assert "a longer --since, or another --app" in at(*replay, "--since", "1h", expect=EXIT_FAILED)
 
 
 def test_migrate_sets_how_long_things_are_kept(at: Workplace, store_url: str) -> None:

@@ -247,3 +247,13 @@ def test_a_dry_run_asks_nobody(at: Workplace, judge: JudgeServer) -> None:
     )
     assert {item["judge_name"]: item["calls"] for item in told["plan"]}["faithful"] == 1
     assert judge.stats.calls == 0
+
+
+def test_a_line_without_a_response_and_one_that_cannot_be_read_are_told_for_what_they_are(at: Workplace) -> None:
+    good = {"query": "q", "response": "The limit is ten.", "source_nodes": ["The limit is ten."]}
+    lines = [json.dumps(good), json.dumps({"query": "q", "source_nodes": ["The limit is ten."]}), "not json"]
+    (at.folder / "few.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    told = at("score", "few.jsonl", expect=EXIT_DONE)
+    assert "1 not applicable: no_response" in told
+    assert "line 3 cannot be read" in told
+    assert at.json("score", "few.jsonl", expect=EXIT_DONE)["broken"] == 1

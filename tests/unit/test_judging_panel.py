@@ -53,6 +53,7 @@ async def test_b20_without_a_passage_with_text_no_context_judge_says_anything(
         ({"response": " \n"}, Decision.NOT_APPLICABLE, "no_response"),
         ({"status": "error", "error": "boom"}, Decision.NOT_APPLICABLE, "status_error"),
         ({"status": "error", "response": None, "error": "boom"}, Decision.NOT_APPLICABLE, "status_error"),
+        ({"status": "error", "response": None}, Decision.NOT_APPLICABLE, "no_response"),
         ({"status": "incomplete"}, Decision.INCOMPLETE, "status_incomplete"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tracejudge.errors import SettingsError
+from tracejudge_consumer.cli import run
 from tracejudge_consumer.rendering import to_json
 from tracejudge_consumer.settings import Settings, load_settings, read_toml, shown, without_password
 
@@ -122,6 +123,22 @@ def test_what_is_printed_holds_no_secret(tmp_path: Path, monkeypatch: pytest.Mon
     assert "SECRETPW" not in to_json(values)
     assert values["queue_options"] == {"sasl_plain_password": "***", "client_id": "x"}
     assert values["notifiers"][0]["secret_env"] == "HOOK"
+
+
+def test_the_check_says_why_a_rule_that_asks_for_a_page_opens_a_ticket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rule = 'queue = "sqlite:///q.db"\nstore = "chdb:///s"\n[[judges]]\nname = "lexical"\nkind = "lexical"\n'
+    rule += '[[rules]]\nname = "m"\njudge = "lexical"\nminimum = 0.9\nseverity = "page"\n'
+    said = []
+    for more in ("", "heuristic_may_page = true\n"):
+        (tmp_path / "tracejudge.toml").write_text(rule + more, encoding="utf-8")
+        assert run(["config", "check"]) == 0
+        said.append(" ".join(capsys.readouterr().out.split()))
+    assert "opens a ticket; its severity = 'page' needs heuristic_may_page = true, since lexical is a" in said[0]
+    assert "opens a page" in said[1]
+    assert "heuristic_may_page" not in said[1]
 
 
 def test_the_example_file_can_be_used_as_it_is() -> None:

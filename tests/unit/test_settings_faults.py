@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from tracejudge.alerts.notifiers import NotifierSettings
+from tracejudge.alerts.rule import MinimumRule
 from tracejudge.alerts.trial import TrialFile
 from tracejudge_consumer.settings import faults_of
 
@@ -28,3 +30,26 @@ def test_a_single_value_in_place_of_a_list_is_told_in_the_words_of_the_file() ->
         TrialFile.model_validate({"tests": [{"name": "x", "stretches": [{"hours": 1, "rate": 0.9}], "only": "drift"}]})
     (fault,) = faults_of(caught.value)
     assert fault == "tests[0].only: is not a list; write one in brackets, also of a single value, got 'drift'"
+
+
+def test_a_mistyped_type_of_channel_is_repeated_and_what_may_be_a_secret_is_not() -> None:
+    class File(BaseModel):
+        notifiers: tuple[NotifierSettings, ...]
+
+    def fault_of(typed: str) -> str:
+        with pytest.raises(ValidationError) as caught:
+            File.model_validate({"notifiers": [{"type": typed}]})
+        (fault,) = faults_of(caught.value)
+        return fault
+
+    assert fault_of("slak").endswith("or 'apprise', got 'slak'")
+    for secret in ("https://hooks.example.com/T0", "xoxb-12345", "abcdefghijklmnopqrstuvwxyz"):
+        assert secret not in fault_of(secret)
+
+
+def test_a_value_that_the_fault_begins_with_is_not_said_again() -> None:
+    with pytest.raises(ValidationError) as caught:
+        MinimumRule.model_validate({"name": "r", "judge": "lexical", "minimum": 0.9, "group_by": ["ap"]})
+    (fault,) = faults_of(caught.value)
+    assert fault.startswith("group_by[0]: 'ap' is nothing to group by")
+    assert fault.count("'ap'") == 1

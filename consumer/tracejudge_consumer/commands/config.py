@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from tracejudge.alerts.rule import effective_severity
+from tracejudge.alerts.event import Severity
+from tracejudge.alerts.rule import Rule, effective_severity
 from tracejudge.judging import estimate
 from tracejudge_consumer.commands.alert_rules import in_severity, watched
 from tracejudge_consumer.options import config_option, json_option
@@ -62,5 +63,11 @@ def _show(config: str, settings: Settings) -> None:
         promise = f"false alarms {promised} ({whose})" if rule.budget is not None else "no promise about false alarms"
         out.print(
             f"rule   {rule.name}: {watched(rule)} of {rule.environment} {rule.demand}, {promise}, "
-            f"opens a {in_severity(rule, severity)}"
+            f"opens a {in_severity(rule, severity)}{_why_lowered(rule, severity)}"
         )
+
+
+def _why_lowered(rule: Rule, severity: Severity) -> str:
+    if severity == rule.severity:
+        return ""
+    return f"; its severity = {rule.severity!r} needs heuristic_may_page = true, since {rule.judge} is a heuristic"

@@ -107,7 +107,7 @@ def tell(report: PipelineReport) -> None:
     out = console()
     out.print(
         f"{report.records} records: {report.traces} traces, {report.parts} parts, {report.feedback} feedback, "
-        f"{report.duplicates} duplicates, {report.dead} dead letters"
+        f"{report.duplicates} duplicates, {_dead_letters(report.dead)}"
     )
     out.print(
         f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid, {report.settled} settled before"
@@ -119,8 +119,12 @@ def tell(report: PipelineReport) -> None:
     for decision, number in sorted(report.ledger.items(), key=lambda item: item[0].value):
         out.print(f"  {number} {decision.value.replace('_', ' ')}")
     for reason, number in sorted(report.dead_letters.items()):
-        out.print(f"  {number} dead letters: {harmless(reason)}")
+        out.print(f"  {_dead_letters(number)}: {harmless(reason)}")
     out.print(f"  {report.judge_calls} judge calls")
     if report.ended == "unassigned":
         out.print("no partition was assigned: other consumers of this group hold them all")
     out.print("next: tracejudge rates, tracejudge worst, tracejudge ledger")
+
+
+def _dead_letters(number: int) -> str:
+    return f"{number} dead letter{'s' * (number != 1)}"

@@ -12,6 +12,7 @@ import click
 
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.store import DeadLetterFilter, DeadLetterState, Store, StoredDeadLetter
+from tracejudge_consumer.asking import require_consent
 from tracejudge_consumer.bytes_shown import preview
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.options import Moment, config_option, json_option
@@ -209,7 +210,7 @@ def drop_letters(
         _check_ids(store, where)
         found = _all(store, where)
         if found and not yes:
-            click.confirm(f"drop {_counted(len(found))}? Their records cannot be had back", abort=True, err=True)
+            require_consent(f"drop {_counted(len(found))}? Their records cannot be had back")
         for first in range(0, len(found), _PAGE):
             store.dead_letters.mark(found[first : first + _PAGE], "dropped", at=datetime.now(timezone.utc))
     click.echo(to_json({"dropped": len(found)}) if as_json else f"{_counted(len(found))} dropped")

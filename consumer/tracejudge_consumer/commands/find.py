@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Literal
 
@@ -72,7 +73,7 @@ def command(
         return
     out = console()
     if not found:
-        out.print("no answer matches; words must match whole (try --contains), and texts go after their retention")
+        out.print("no answer matches" + "".join(f"; {text}" for text in _advice(known, where)))
         return
     columns = [("served (UTC)", "left"), ("trace", "left"), ("app", "left"), ("user", "left"), ("question", "left")]
     rows = [
@@ -87,3 +88,17 @@ def command(
     ]
     out.print(table(f"{len(found)} answer{'s' * (len(found) != 1)}, the newest first", columns, rows))
     out.print("next: tracejudge show TRACE_ID" + ("" if config == DEFAULT_CONFIG else f" -c {config}"))
+
+
+def _advice(words: Collection[str], where: TraceFilter) -> Iterator[str]:
+    """What may be the matter, by what was asked for."""
+    if words:
+        yield "words must match whole (try --contains)"
+    if words or where.contains is not None:
+        yield "texts go after their retention"
+    if where.user_id is not None:
+        yield "--user takes the pseudonym as it was logged, whole"
+    if where.session_id is not None:
+        yield "--session takes the id as it was logged, whole"
+    if where.start is not None:
+        yield "try a longer --since"

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from tracejudge.store.tombstones import Kind
+from tracejudge_consumer.asking import require_consent
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import console, ident, to_json
 from tracejudge_consumer.settings import load_settings
@@ -64,7 +65,7 @@ def command(
         raise click.UsageError(f"--{kind}-id is empty: it would name nobody")
     settings = load_settings(config, require_caps=False)
     if not yes:
-        click.confirm(f"delete everything of {kind} {ident(value)} for good?", abort=True, err=True)
+        require_consent(f"delete everything of {kind} {ident(value)} for good?")
     with connect_store(settings) as store:
         done = store.forgetting.forget(
             kind, value, at=datetime.now(timezone.utc), environment=environment, app=app, reason=reason, by=by

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import groupby
 from typing import Final
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from tracejudge.reports import RateLine, judge_labels, read_rates, small_enough
 from tracejudge.scores import LIVE_RUN
-from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, is_trace_field
+from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
 from tracejudge.windows import enough, floor_to
 from tracejudge_consumer.options import Moment, Span, config_option, json_option, slice_options
 from tracejudge_consumer.rendering import (
@@ -33,6 +34,7 @@ from tracejudge_consumer.wiring import connect_store
 
 _MANY: Final = 40  # below it n_eff far from judged is nothing to wonder at
 _WIDE: Final = 110
+_LISTED: Final = 20  # names that are there, where an unknown one was typed
 _FIELDS: Final = ", ".join((*GROUP_FIELDS, *TRACE_FIELDS))
 
 
@@ -132,7 +134,7 @@ def command(
         cut_off = Counter[str]()
         for one in store.ledger.cut_off(query):
             cut_off[one.judge_name] += one.traces
-        judges = [] if lines else store.scores.judge_names(run_id)
+        unknown_names = [] if lines or as_json else list(_unknown_names(store, query))
         served = store.traffic.served(query) if with_facts or as_json else []
         effort = store.traffic.effort(query) if with_facts or as_json else []
     if as_json:
@@ -143,8 +145,8 @@ def command(
     if not lines:
         out.print(f"no scores between {instant(since)} and {instant(end)} UTC in this slice: no data, not zero")
         out.print("try a longer --since, another --environment, or `tracejudge ledger` to see where traces went")
-        if judges and judge is not None and judge.partition("@")[0] not in judges:
-            out.print(f"run {ident(run_id)} has scores of {', '.join(map(ident, judges))}; none of {ident(judge)}")
+        for said in unknown_names:
+            out.print(said)
         return
     out.print(rates_table(lines, group_by=group_by, min_effective=min_effective, bars=out.width >= _WIDE))
     if with_facts:
@@ -165,6 +167,32 @@ def command(
             f"coverage low: {ident(name)} left {traces} traces unjudged for its budget. What a budget cuts off is not "
             "random, so the rates of these windows claim nothing about them."
         )
+
+
+def _unknown_names(store: Store, query: RateQuery) -> Iterator[str]:
+    """Of the names that were asked for, those that have no score anywhere near, and which names have."""
+    judges = store.scores.judge_names(query.run_id)
+    if not judges:
+        if query.run_id != LIVE_RUN:
+            runs = store.scores.run_ids()
+            there = f"runs with scores: {_listed(runs)}" if runs else "no run has scores yet"
+            yield f"{there}; none is called {ident(query.run_id)}"
+        return
+    if query.judge is not None and query.judge.partition("@")[0] not in judges:
+        yield f"run {ident(query.run_id)} has scores of {_listed(judges)}; none of {ident(query.judge)}"
+    if query.app is not None:
+        every = replace(
+            query, app=None, judge=None, version=None, category=None, also={}, step_s=None, group_by=("app",)
+        )
+        found = read_rates(store, every, exact=False)
+        apps = sorted({line.group["app"] for line in found if line.rate is not None})
+        if apps and query.app not in apps:
+            yield f"apps with scores in this time: {_listed(apps)}; none is called {ident(query.app)}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(map(ident, names[:_LISTED])) + more
 
 
 def _much_fewer(line: RateLine) -> bool:

@@ -108,7 +108,7 @@ def command(
         count = source.count()
         if count == 0:
             raise NotFound(
-                "no trace in this selection; try a longer --since, or another --app"
+                "no trace in this selection; " + _advice(where, fields)
                 if against is None
                 else f"{version!r} and {against!r} answered no question in common: log both with one case_id a question"
             )
@@ -128,6 +128,15 @@ def command(
             report = asyncio.run(_run(settings, store, specs, source, run, _left(caps, store, run_id), progress))
             live = _live_alike(store, specs[0])
     return _tell(report, specs, run, live, config=config, as_json=as_json)
+
+
+def _advice(where: TraceFilter, fields: tuple[str, ...]) -> str:
+    """What may be the matter with a selection that holds nothing, by what narrowed it."""
+    tries = ["a longer --since"] if where.start is not None else []
+    tries += ["a later --until"] if where.end is not None else []
+    tries += [f"another --{name}" for name in ("environment", "app", "version", "category") if getattr(where, name)]
+    tries += ["another --where"] if fields else []
+    return "try " + ", or ".join(tries) if tries else "`tracejudge stats` says what is stored"
 
 
 async def _run(

@@ -58,7 +58,8 @@ One JSON object a line: {"query": "...", "response": "...", "source_nodes": ["pa
 judging would cost; a judge that calls a model needs a cap, here (--max-usd, --max-calls) or in the settings.
 With --engine each query is put to your own LlamaIndex query engine first, and its answer is what is judged.
 Beside the results stands OUTPUT.manifest.json: what was judged, by whom, and what came of it.
-Exit status: 0 every trace was reached, 2 stopped at a cap, 75 the judge is gone, or said nothing that can be read.""",
+Exit status: 0 every trace that can be read was reached (lines that cannot are told, and are `broken` in the manifest
+and in --json), 2 stopped at a cap, 75 the judge is gone, or said nothing that can be read.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option

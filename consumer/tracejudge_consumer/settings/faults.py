@@ -33,12 +33,13 @@ def faults_of(error: ValidationError, *, example: str = EXAMPLE) -> list[str]:
             lines.append(f"{key}: is missing; {example} shows it")
         elif fault["type"] == "extra_forbidden":
             lines.append(f"{key}: is not a setting; look for a typing error, or in {example}")
-        elif _may_hold_a_secret(key):
+        elif _may_hold_a_secret(key) and not _is_a_mistyped_type(fault):
             # What was refused may be a password in the wrong place: it is not repeated on a screen or in a log.
             lines.append(f"{key}: {message}")
         else:
             seen = repr(fault["input"])
-            lines.append(f"{key}: {message}, got {seen if len(seen) <= 60 else seen[:57] + '...'}{_share_hint(fault)}")
+            got = "" if message.startswith(seen) else f", got {seen if len(seen) <= 60 else seen[:57] + '...'}"
+            lines.append(f"{key}: {message}{got}{_share_hint(fault)}")
     return lines
 
 
@@ -68,4 +69,17 @@ def _may_hold_a_secret(key: str) -> bool:
     return any(
         word in key
         for word in ("queue", "store", "url", "options", "extra_body", "judges", "notifiers", "env", "heartbeat")
+    )
+
+
+def _is_a_mistyped_type(fault: ErrorDetails) -> bool:
+    """Whether it is a short word in place of one of a few known ones: no address and hardly a password."""
+    seen = fault["input"]
+    return (
+        fault["type"] == "literal_error"
+        and fault["loc"][-1] == "type"
+        and isinstance(seen, str)
+        and len(seen) <= 16
+        and seen.isascii()
+        and seen.isalpha()
     )

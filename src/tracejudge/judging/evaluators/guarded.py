@@ -154,4 +154,7 @@ def _status(trace: Trace | None) -> Judgement | None:
         return None
     if trace.status == "incomplete":
         return not_applicable("status_incomplete", "the answer was broken off", decision=Decision.INCOMPLETE)
+    if trace.response is None and not trace.error:
+        # A line that only lacks a response counts as an error too, but no app has reported one.
+        return not_applicable("no_response", LACKING["response"])
     return not_applicable("status_error", "the app reported an error instead of an answer")
