@@ -168,6 +168,12 @@ def test_rules_are_tried_on_made_up_traffic_on_history_and_explained(
     trials.write_text(trials.read_text().replace("before_h = 32", "before_h = 30.1"))
     assert run(["alerts", "test", str(trials), "--config", config]) == EXIT_FAILED
     assert "came at hour 30." in capsys.readouterr().out
+    trials.write_text('[[tests]]\nname = "quiet"\nstretches = [{ hours = 60, rate = 0.4 }]\n')
+    assert run(["alerts", "test", str(trials), "--config", config]) == EXIT_FAILED
+    failed, *_, advice = capsys.readouterr().out.splitlines()
+    assert failed == "FAIL quiet"
+    assert "in 60 hours of made-up traffic without a fall the rules promise at most " in advice
+    assert "this is seed 1, try others" in advice
     trials.write_text('[[tests]]\nname = "x"\nstretches = [{ hours = 30, rate = 95 }]\n')
     assert run(["alerts", "test", str(trials), "--config", config]) == EXIT_USAGE
     assert "tests[0].stretches[0].rate" in capsys.readouterr().err

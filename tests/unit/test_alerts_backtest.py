@@ -128,6 +128,28 @@ def test_a_trial_is_the_same_each_time_and_differs_by_seed() -> None:
     assert run_trial(trial(stretches=FALL, seed=2), (RULE,)).hours != one.hours
 
 
+def test_silence_that_fails_is_held_against_the_promise_for_so_long_a_time() -> None:
+    other = MinimumRule(name="weekly", judge="lexical", minimum=0.7, false_alarms="1 per 10d")
+    stretches = [{"hours": 600, "rate": 0.95, "per_hour": 4}, {"hours": 120, "rate": 0.5, "per_hour": 4}]
+    result = run_trial(trial(stretches=stretches, seed=7), (RULE, other))
+    assert result.faults != ()
+    # Half of 1 in 30 days and half of 1 in 10 days, over 30 days.
+    assert "in 720 hours of made-up traffic without a fall the rules promise at most 2 false alarms" in result.advice
+    assert "this is seed 7" in result.advice
+    alone = run_trial(trial(stretches=stretches, only=["quality"]), (RULE, other))
+    assert "at most 0.5 false alarms" in alone.advice
+
+
+def test_only_silence_that_a_promising_rule_broke_is_a_matter_of_chance() -> None:
+    assert run_trial(trial(stretches=FALL[:1]), (RULE,)).advice == ""
+    expect = [{"rule": "quality", "kind": "firing", "after_h": 33}]
+    assert run_trial(trial(stretches=FALL, expect=expect), (RULE,)).advice == ""
+    classic = ThresholdRule(name="classic", type="threshold", judge="lexical", below=0.8, window="1h")
+    result = run_trial(trial(stretches=FALL), (classic,))
+    assert result.faults != ()
+    assert result.advice == ""
+
+
 def test_a_stream_without_end_is_refused() -> None:
     endless = trial(stretches=[{"hours": 8000, "rate": 0.9, "per_hour": 1000}])
     with pytest.raises(ValueError, match="limit is 2000000"):

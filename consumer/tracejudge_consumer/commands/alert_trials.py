@@ -94,6 +94,8 @@ def _tell(result: TrialResult) -> None:
     click.echo(f"{'FAIL' if result.faults else 'ok  '} {ident(result.name)}")
     for fault in result.faults:
         click.echo(f"     {ident(fault)}")
+    if result.faults and result.advice:
+        click.echo(f"     {ident(result.advice)}")
 
 
 @click.command(

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.budget import BUDGETS, parts_of
+from tracejudge.alerts.budget import promised_per_hour
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.order import in_order
@@ -105,26 +105,16 @@ def _place(
 ) -> PlaceFound:
     environment, app = place
     here = [e for e in events if e.kind == "firing" and (e.series.environment, e.series.app) == place]
-    parts = {
-        name: part
-        for budget in BUDGETS
-        for name, part in parts_of(rules, environment=environment, app=app, budget=budget).items()
-    }
-    fired = [event for event in here if event.series.rule in parts]
+    promised = promised_per_hour(rules, promises, environment=environment, app=app)
+    fired = [event for event in here if event.series.rule in promised]
     days = (span[1] - span[0]) / timedelta(days=1)
-    # The parts of each budget sum to one; rules that promise differently have each their part of their own promise.
-    per_day = sum(
-        24.0 * parts[rule.name] / promises.hours(rule, environment=environment, app=app)
-        for rule in rules
-        if rule.name in parts
-    )
     return PlaceFound(
         environment=environment,
         app=app,
         days=days,
         alerts=len(fired),
         false_alarms=sum(not any(_within(mark, event) for mark in marks) for event in fired),
-        expected_false_alarms=days * per_day,
+        expected_false_alarms=24.0 * days * sum(promised.values()),
         unpromised=len(here) - len(fired),
     )
 

@@ -41,6 +41,21 @@ def parts_of(
     return parts | {name: (1.0 - half if overall else 1.0) / len(sliced) for name in sliced}
 
 
+def promised_per_hour(rules: Sequence[Rule], promises: Promises, *, environment: str, app: str) -> Mapping[str, float]:
+    """By name, at most how many false alarms an hour each rule that promises raises there. The parts of each budget sum
+    to one; rules that promise differently have each their part of their own promise."""
+    parts = {
+        name: part
+        for budget in BUDGETS
+        for name, part in parts_of(rules, environment=environment, app=app, budget=budget).items()
+    }
+    return {
+        rule.name: parts[rule.name] / promises.hours(rule, environment=environment, app=app)
+        for rule in rules
+        if rule.name in parts
+    }
+
+
 class Budget:
     """The shares as they are now. A new JudgeId takes the place of the old one, so adopting a judge changes nothing."""
 

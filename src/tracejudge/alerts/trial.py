@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tracejudge.alerts.budget import promised_per_hour
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent, Severity
 from tracejudge.alerts.promise import Promises
@@ -94,6 +95,7 @@ class TrialResult:
     events: tuple[AlertEvent, ...]
     hours: tuple[float, ...]  # since the beginning, one for each event
     faults: tuple[str, ...]
+    advice: str = ""  # what to consider before a rule is blamed for the faults
 
 
 def run_trial(trial: Trial, rules: tuple[AnyRule, ...], *, promises: Promises | None = None) -> TrialResult:
@@ -111,7 +113,13 @@ def run_trial(trial: Trial, rules: tuple[AnyRule, ...], *, promises: Promises | 
         if event.kind in ("firing", "escalated", "resolved") and (not trial.only or event.series.rule in trial.only)
     )
     hours = tuple((event.at - _START) / timedelta(hours=1) for event in events)
-    return TrialResult(name=trial.name, events=events, hours=hours, faults=tuple(_faults(trial, events, hours)))
+    return TrialResult(
+        name=trial.name,
+        events=events,
+        hours=hours,
+        faults=tuple(_faults(trial, events, hours)),
+        advice=_of_silence(trial, events, rules, promises or Promises()),
+    )
 
 
 def _told(trial: Trial, engine: Engine) -> Iterator[AlertEvent]:
@@ -139,6 +147,24 @@ def _faults(trial: Trial, events: tuple[AlertEvent, ...], hours: tuple[float, ..
             until = "" if wanted.before_h is None else f" and before hour {wanted.before_h:g}"
             yield f"{what} came at hour {hour:.1f}, expected after hour {wanted.after_h:g}{until}"
     yield from (_unexpected(event, hour) for event, hour in came)
+
+
+def _of_silence(trial: Trial, events: tuple[AlertEvent, ...], rules: tuple[AnyRule, ...], promises: Promises) -> str:
+    """Where silence was expected and a rule that promises alarmed: that it may have been within its promise."""
+    promised = {
+        name: per_hour
+        for name, per_hour in promised_per_hour(rules, promises, environment=trial.environment, app=trial.app).items()
+        if not trial.only or name in trial.only
+    }
+    if trial.expect or not any(event.kind == "firing" and event.series.rule in promised for event in events):
+        return ""
+    hours = sum(stretch.hours for stretch in trial.stretches)
+    number = f"{hours * sum(promised.values()):.2g}"
+    return (
+        f"in {hours:g} hours of made-up traffic without a fall the rules promise at most {number} false "
+        f"alarm{'' if number == '1' else 's'} on average, not none: this is seed {trial.seed}, try others (`seed` of "
+        "the test) before the rule is to blame"
+    )
 
 
 def _is_meant(event: AlertEvent, wanted: Expected) -> bool:
