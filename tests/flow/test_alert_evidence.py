@@ -125,6 +125,21 @@ def test_a_fall_in_one_category_is_told_with_its_slice_its_start_and_its_worst_t
     assert explainer.explained([event], still_open=frozenset({event.event_id})) == [event]
 
 
+def test_a_release_that_holds_everything_since_the_fall_is_told_in_text_json_and_on_the_page(world: World) -> None:
+    def released(number: int, fields: dict[str, Any]) -> None:
+        fields["version"] = "v42<b>" if number >= 395 else "v41"
+
+    world.fall(edit=released)
+    event = world.alert(world.evidence())
+    (one,) = part(event, "slices")["appeared"]
+    assert (one["attribute"], one["value"]) == ("version", "v42<b>")
+    assert datetime.fromisoformat(one["at"]) == world.start + timedelta(minutes=395)
+    assert one["since"]["rate"] < one["before"]["rate"]
+    assert evidence_lines(event)[0].startswith("version v42<b> appeared about ")
+    page = (world.folder / f"{event.event_id}.html").read_text(encoding="utf-8")
+    assert "version v42&lt;b&gt; appeared about " in page
+
+
 def test_a_rule_by_a_tag_has_its_evidence_from_the_traces_of_that_tag(world: World) -> None:
     def only_acme_falls(number: int, fields: dict[str, Any]) -> None:
         fields["tags"] = {"tenant": "acme" if fields["category"] == "billing" else f"t{number % 2}"}

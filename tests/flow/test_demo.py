@@ -73,6 +73,7 @@ def test_the_demo_runs_to_its_end(tmp_path: Path) -> None:
     assert dead == 1
     assert min(parts[0], parts[2], parts[3]) > 0
     assert "used a second time" in shown
+    assert re.search(r"version v42 appeared about [\d-]+ [\d:]+ UTC, and all \d+ judged traces since", shown)
     # Weighted and plain rates differ, and both are shown.
     rates = re.search(r"v41: ([\d.]+) % .*plain ([\d.]+) %", shown)
     assert rates is not None

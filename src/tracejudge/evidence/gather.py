@@ -16,6 +16,7 @@ from typing import Final
 from tracejudge.alerts import Action, AlertEvent
 from tracejudge.alerts.durations import parse_false_alarms
 from tracejudge.alerts.slices import is_of_trace, is_other
+from tracejudge.evidence.appeared import Appeared, appeared
 from tracejudge.evidence.reading import Reading, read
 from tracejudge.evidence.resampled import Resampled
 from tracejudge.evidence.slicing import bucket_of, cut
@@ -63,6 +64,7 @@ class Evidence:
     rows_before: int  # stored, of which at most MOST_ROWS were read
     rows_since: int
     enough: bool
+    appeared: tuple[Appeared, ...]
     findings: tuple[Finding, ...]
     looked_at: int
     sliced_by: tuple[SlicedBy, ...]
@@ -126,6 +128,7 @@ def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], acti
         rows_before=_stored(store, before_query, before),
         rows_since=_stored(store, query, since),
         enough=is_enough,
+        appeared=appeared(before, since, started=started, until=event.at),
         findings=tuple(findings),
         looked_at=looked_at,
         sliced_by=tuple(split(slices.attributes)) if slices is not None else (),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tracejudge.alerts import AlertEvent
 from tracejudge.alerts.wording import rate_numbers
+from tracejudge.evidence.appeared import Appeared
 from tracejudge.evidence.gather import Evidence
 from tracejudge.evidence.measures import Measure
 from tracejudge.evidence.resampled import Resampled
@@ -44,6 +45,7 @@ def to_json(evidence: Evidence) -> dict[str, Any]:
         },
         "slices": {
             "says": slices_say(evidence),
+            "appeared": [_appeared(one) for one in evidence.appeared],
             "standing_out": [_finding(one) for one in evidence.findings[:_MOST_FINDINGS]],
             "looked_at": evidence.looked_at,
             "by": [_sliced(one) for one in evidence.sliced_by[:_MOST_ATTRIBUTES]],
@@ -103,6 +105,19 @@ def _finding(one: Finding) -> dict[str, Any]:
         "before": rate_numbers(one.before),
         "since": rate_numbers(one.since),
         "same_traces_as": [plain(name) for name in one.same_traces_as],
+    }
+
+
+def _appeared(one: Appeared) -> dict[str, Any]:
+    return {
+        "attribute": plain(one.attribute),
+        "value": plain(one.value),
+        "at": one.at.isoformat(timespec="milliseconds"),
+        "since_at": one.since_at.isoformat(timespec="milliseconds"),
+        "traces": one.traces,
+        "of_traces": one.of_traces,
+        "before": rate_numbers(one.before),
+        "since": rate_numbers(one.since),
     }
 
 

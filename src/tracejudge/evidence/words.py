@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
+from tracejudge.evidence.appeared import Appeared
 from tracejudge.evidence.gather import MIN_EFFECTIVE, MOST_ROWS, Evidence
 from tracejudge.evidence.resampled import Resampled
 from tracejudge.evidence.standing_out import Finding
@@ -10,7 +13,24 @@ from tracejudge.windows import PassRate
 
 
 def slices_say(evidence: Evidence) -> str:
-    """Where it fell: the strongest finding, or that there is none, or that there is too little to tell."""
+    """What appeared, then where it fell: the strongest finding, or that there is none, or that there is too little to
+    tell."""
+    new = [appeared_says(one) for one in evidence.appeared]
+    return "; ".join([*new, _where_says(evidence)])
+
+
+def appeared_says(one: Appeared) -> str:
+    """When something new came and what it holds; not that it is the cause."""
+    held = f"all {one.traces:,}" if one.traces == one.of_traces else f"{one.traces:,} of {one.of_traces:,}"
+    name = f"{plain(one.attribute)} {plain(one.value)}"
+    since = "since" if one.since_at == one.at else f"since {_minute(one.since_at)}"
+    return (
+        f"{name} appeared about {_minute(one.at)} UTC, and {held} judged traces {since} are of it: "
+        f"{rate_of(one.since)} of them pass, {rate_of(one.before)} before"
+    )
+
+
+def _where_says(evidence: Evidence) -> str:
     if not evidence.enough:
         old = evidence.before.n_eff if evidence.before is not None else 0.0
         new = evidence.since.n_eff if evidence.since is not None else 0.0
@@ -21,6 +41,11 @@ def slices_say(evidence: Evidence) -> str:
     if not evidence.findings:
         if not evidence.sliced_by:
             return "nothing to slice by: no version, category, model or tag differs between these traces"
+        if evidence.appeared:  # which is everywhere since, and has nothing beside it
+            return (
+                f"of what was there before, no slice stands out among {evidence.looked_at} looked at: as far as can be "
+                "told all of it fell alike"
+            )
         return (
             f"no slice stands out among {evidence.looked_at} looked at: as far as can be told it fell alike everywhere"
         )
@@ -107,6 +132,10 @@ def plain(text: str, *, limit: int = 80) -> str:
     """A name from a trace, on one line and without what could steer a terminal."""
     kept = "".join(char if char.isprintable() else "?" for char in text)
     return kept if len(kept) <= limit else kept[: limit - 1] + "…"
+
+
+def _minute(at: datetime) -> str:
+    return f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M}"
 
 
 def _share(part: float) -> str:
