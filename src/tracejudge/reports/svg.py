@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from math import ceil
 from typing import Final, NamedTuple
 
 WIDTH: Final = 760
@@ -19,6 +20,7 @@ WIDTH: Final = 760
 _HEIGHT: Final = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 34
 _TICKS: Final = 6
+_STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2)  # between two lines of a grid of shares
 _LONGEST_TIME: Final = 70  # of a date under the axis, in units of the drawing
 
 
@@ -50,7 +52,7 @@ def share_over_time(points: Sequence[Point], *, label: str, marks: Sequence[tupl
     if not known:
         return '<p class="none">No data in this period.</p>'
     floor = min(point.low if point.low is not None else point.value or 0.0 for point in known)
-    bottom = max(0.0, int(floor * 20) / 20)  # whole 5 %, so that small changes can be seen
+    bottom, step = _scale(floor)
     first, last = points[0].at.timestamp(), points[-1].at.timestamp()
     span = max(last - first, 1.0)
 
@@ -60,7 +62,7 @@ def share_over_time(points: Sequence[Point], *, label: str, marks: Sequence[tupl
     def y(value: float) -> float:
         return _TOP + (1.0 - value) / max(1.0 - bottom, 1e-9) * (_HEIGHT - _TOP - _BOTTOM)
 
-    parts = [_grid(bottom, y), _times(points, x)]
+    parts = [_grid(bottom, step, y), _times(points, x)]
     parts += [
         _mark(min(x(at), x(points[-1].at)), word, row)
         for row, (at, word) in enumerate(marks)
@@ -124,10 +126,18 @@ def _stretches(points: Sequence[Point]) -> list[list[Point]]:
     return [stretch for stretch in found if stretch]
 
 
-def _grid(bottom: float, y: Callable[[float], float]) -> str:
+def _scale(floor: float) -> tuple[float, float]:
+    """Where the axis of shares from `floor` to 1 begins, near enough for small changes to be seen, and its step: a
+    round one, of which at most five reach up to 1."""
+    step = next((one for one in _STEPS if 1.0 - floor <= 5 * one + 1e-9), _STEPS[-1])
+    steps = max(1, ceil(round((1.0 - floor) / step, 6)))
+    return round(max(0.0, 1.0 - steps * step), 6), step
+
+
+def _grid(bottom: float, step: float, y: Callable[[float], float]) -> str:
     lines = []
-    for step in range(5):
-        value = bottom + (1.0 - bottom) * step / 4
+    for number in range(round((1.0 - bottom) / step) + 1):
+        value = bottom + number * step
         at = y(value)
         lines.append(
             f'<line class="grid" x1="{_LEFT}" y1="{at:.1f}" x2="{WIDTH - _RIGHT}" y2="{at:.1f}"/>'
