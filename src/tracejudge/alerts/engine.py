@@ -17,8 +17,7 @@ from tracejudge.alerts.judge_places import JudgePlaces
 from tracejudge.alerts.judge_words import judge_changed, with_model_change
 from tracejudge.alerts.promise import Promises
 from tracejudge.alerts.rule import Rule, effective_severity
-from tracejudge.alerts.rule_base import HEALTH_RULE
-from tracejudge.alerts.series_keys import family_of, key_of
+from tracejudge.alerts.series_keys import family_of, judge_key, key_of
 from tracejudge.alerts.slices import group_of, trace_fields
 from tracejudge.alerts.snapshots import SeriesSnapshot
 from tracejudge.alerts.standing import DriftPolicy
@@ -259,14 +258,7 @@ class Engine:
         if health is None:
             return JudgeHealth()
         if health.fold(score):
-            key = SeriesKey(
-                rule=HEALTH_RULE,
-                environment=score.environment,
-                app=score.app,
-                judge_name=score.judge_name,
-                judge_id=score.judge_id,
-            )
-            events.append(explain.judge_health(key, health, at=score.judged_at))
+            events.append(explain.judge_health(judge_key(score), health, at=score.judged_at))
         return health
 
     def _fold_rule(

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey
+from tracejudge.alerts.event import AlertEvent, EventKind
 from tracejudge.alerts.explain import event_id
 from tracejudge.alerts.flips import TOLD_AT
 from tracejudge.alerts.health import STANDS_BESIDE, JudgeHealth
-from tracejudge.alerts.rule_base import HEALTH_RULE
+from tracejudge.alerts.series_keys import judge_key
 from tracejudge.alerts.standing import Against, Standing, WatchedJudge
 from tracejudge.alerts.state import Series
 from tracejudge.alerts.wording import percent
@@ -131,13 +131,7 @@ def with_model_change(event: AlertEvent, health: JudgeHealth) -> AlertEvent:
 
 def judge_changed(score: Score, before: str, begun: Sequence[Series]) -> AlertEvent:
     """A JudgeId judges in the place of another one: said once, with what each learned baseline begins with."""
-    key = SeriesKey(
-        rule=HEALTH_RULE,
-        environment=score.environment,
-        app=score.app,
-        judge_name=score.judge_name,
-        judge_id=score.judge_id,
-    )
+    key = judge_key(score)
     baselines = {series.key.rule: {**(series.begun or {}), **_sees(series)} for series in begun}
     said = "; ".join(f"{_plain(series.key.rule)} {_begins(series)}" for series in begun)
     summary = f"{_plain(score.judge_name)} of {_plain(score.app)} is judged by {_plain(score.judge_id)} instead of "

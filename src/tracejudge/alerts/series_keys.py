@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.rule import Rule
+from tracejudge.alerts.rule_base import HEALTH_RULE
 from tracejudge.alerts.slices import group_of
 from tracejudge.alerts.state import Series
 from tracejudge.scores import Score, TraceFacts
@@ -32,6 +33,17 @@ def key_of(rule: Rule, score: Score, facts: TraceFacts | None = None) -> SeriesK
         judge_name=score.judge_name,
         judge_id=score.judge_id,
         group=group_of(rule.group_by, score, facts) if rule.group_by else (),
+    )
+
+
+def judge_key(score: Score) -> SeriesKey:
+    """The key of what is told about a judge in one place, and not about its verdicts."""
+    return SeriesKey(
+        rule=HEALTH_RULE,
+        environment=score.environment,
+        app=score.app,
+        judge_name=score.judge_name,
+        judge_id=score.judge_id,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceKey
 from tracejudge.store.connection import Connection
@@ -57,16 +57,7 @@ class Cases:
             f"SELECT environment, app, trace_id, case_id FROM traces FINAL {conditions}", conditions.parameters
         )
         case_of = {TraceKey(row[0], row[1], row[2]): str(row[3]) for row in rows}
-        chosen = ScoreFilter(
-            start=where.start,
-            end=where.end,
-            environment=where.environment,
-            app=where.app,
-            version=where.version,
-            category=where.category,
-            judge=judge,
-            run_id=run_id,
-        )
+        chosen = replace(ScoreFilter.within(where), judge=judge, run_id=run_id)
         latest: dict[str, Score] = {}
         for page in self._scores.stream(chosen) if case_of else ():
             for score in page:  # in the order of event time, so that a later answer takes the place

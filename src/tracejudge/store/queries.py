@@ -116,3 +116,16 @@ class ScoreFilter:
     judge: str | None = None  # a judge name or a JudgeId
     run_id: str | None = LIVE_RUN
     outcome: Literal["passed", "failed", "invalid"] | None = None
+
+    @classmethod
+    def within(cls, where: TraceFilter) -> ScoreFilter:
+        """All scores of live traffic that the time and the slice of `where` hold; what else it asks of traces is not
+        known of a score."""
+        return cls(
+            start=where.start,
+            end=where.end,
+            environment=where.environment,
+            app=where.app,
+            version=where.version,
+            category=where.category,
+        )

@@ -16,14 +16,7 @@ Stream = Callable[[ScoreFilter], Iterator[list[Score]]]
 
 def paired(stream: Stream, run_a: str, run_b: str, *, judge_a: str, judge_b: str, where: TraceFilter) -> Iterator[Pair]:
     """Traces judged in both runs, in event time order, each with both verdicts."""
-    mine = ScoreFilter(
-        start=where.start,
-        end=where.end,
-        environment=where.environment,
-        app=where.app,
-        version=where.version,
-        category=where.category,
-    )
+    mine = ScoreFilter.within(where)
     left = _latest(stream(replace(mine, run_id=run_a, judge=judge_a)))
     right = _latest(stream(replace(mine, run_id=run_b, judge=judge_b)))
     a, b = next(left, None), next(right, None)
