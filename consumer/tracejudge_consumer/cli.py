@@ -21,10 +21,10 @@ from tracejudge.errors import (
     MissingExtra,
     NotFound,
     NothingToDecide,
-    SchemaTooNew,
     ServiceUnavailable,
     SettingsError,
     StoreError,
+    StoreUnusable,
     TraceJudgeError,
 )
 from tracejudge_consumer.ending import end_process
@@ -137,7 +137,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return EXIT_INTERRUPTED
-    except (SettingsError, MissingExtra, SchemaTooNew, ConfigError) as error:
+    except (SettingsError, MissingExtra, StoreUnusable, ConfigError) as error:
         return _fail(error, EXIT_USAGE)
     except (ServiceUnavailable, TransportUnavailable) as error:
         return _fail(error, EXIT_UNAVAILABLE)

@@ -8,7 +8,8 @@ TraceJudgeError
 │   ├── QueueUnavailable
 │   └── EmbeddedStoreLocked  another process holds the directory and does not answer
 ├── StoreError               the store refused a statement (carries ClickHouse's code)
-│   └── SchemaTooNew         a newer release has migrated this store
+│   └── StoreUnusable        somebody must mend something first: password, right, schema        (exit 64)
+│       └── SchemaTooNew     a newer release has migrated this store
 ├── JudgeGone                the judge cannot answer anybody: unknown model, bad key, no quota
 │   └── JudgeDown            its endpoint does not answer now: it passes, traces can wait for it
 ├── CheckFailed              something that is watched is worse than its limit              (exit 1)
@@ -72,7 +73,11 @@ class StoreError(TraceJudgeError):
         self.code = code
 
 
-class SchemaTooNew(StoreError):
+class StoreUnusable(StoreError):
+    """The store answers, and refuses us until somebody mends a setting, a right or its schema."""
+
+
+class SchemaTooNew(StoreUnusable):
     """The store's schema is newer than this release can serve."""
 
 

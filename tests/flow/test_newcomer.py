@@ -94,6 +94,7 @@ def test_the_doctor_does_not_wait_a_minute_for_a_server_that_is_down(
         raise ServiceUnavailable("does not answer")
 
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "store" / "chdb").mkdir(parents=True)
     monkeypatch.setattr("tracejudge_consumer.commands.doctor.open_unchecked_store", down)
     for url in ("clickhouse://x@127.0.0.1:9/db", "chdb:///store"):
         (tmp_path / "tracejudge.toml").write_text(

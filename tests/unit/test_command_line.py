@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tracejudge_consumer.cli import _COMMANDS, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
+from tracejudge_consumer.cli import _COMMANDS, EXIT_DONE, EXIT_USAGE, run
 from tracejudge_consumer.commands.init import settings_text
 from tracejudge_consumer.options import Moment, parse_span
 from tracejudge_consumer.rendering import about, bar, harmless, ident, interval, money, one_line, percent, to_json
@@ -90,7 +90,7 @@ def test_a_look_from_the_wrong_folder_makes_no_empty_store(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["init"]) == EXIT_DONE
-    assert run(["rates"]) == EXIT_FAILED
+    assert run(["rates"]) == EXIT_USAGE
     assert "no store here yet" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["tracejudge.toml"]
 

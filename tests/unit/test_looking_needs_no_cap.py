@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE, run
+from tracejudge_consumer.cli import EXIT_USAGE, run
 
 SETTINGS = """\
 queue = "sqlite:///queue.db"
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_looking_asks_for_a_store_and_not_for_a_budget(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(command) == EXIT_FAILED
+    assert run(command) == EXIT_USAGE
     assert "no store here yet" in capsys.readouterr().err
 
 

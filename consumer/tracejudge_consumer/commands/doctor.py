@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
@@ -19,7 +20,7 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.options import config_option, json_option
 from tracejudge_consumer.rendering import harmless, one_line, to_json
 from tracejudge_consumer.settings import Settings, load_settings, without_password
-from tracejudge_consumer.wiring import build_resolver, open_unchecked_store, queue_options
+from tracejudge_consumer.wiring import build_resolver, embedded_store_missing, open_unchecked_store, queue_options
 from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
 from tracejudge_sdk.transports import HttpQueue, KafkaQueue, SqliteQueue, parse_queue_url
 from tracejudge_sdk.transports.urls import HTTP_PATH
@@ -170,6 +171,9 @@ def _check_sqlite(path: Path) -> Iterator[Check]:
 
 def _check_store(settings: Settings) -> Iterator[Check]:
     shown = without_password(settings.store)
+    if nothing := embedded_store_missing(settings):
+        yield _nothing_yet(nothing)
+        return
     try:
         # A person waits for the answer. An embedded store may be changing its owner, which takes its time.
         embedded = settings.store.startswith("chdb:")
@@ -210,6 +214,16 @@ def _check_store(settings: Settings) -> Iterator[Check]:
             detail=f"{abs(skew_s):.1f} s {'ahead of' if skew_s < 0 else 'behind'} the store's",
             fix="" if fine else "run NTP on both machines: windows and alerts order scores by these clocks",
         )
+
+
+def _nothing_yet(nothing: str) -> Check:
+    # Not made here: an empty store where nobody wants one would answer every look with "no data".
+    if find_spec("chdb") is None:
+        error = str(MissingExtra("an embedded store (chdb://)", extra="embedded"))
+        return Check(subject="store", status="FAIL", detail=error, fix=error.rpartition(": ")[2])
+    return Check(
+        subject="store", status="note", detail=nothing, fix="`tracejudge consume` makes one; or correct `store`"
+    )
 
 
 def _check_judge(spec: JudgeSpec) -> Iterator[Check]:

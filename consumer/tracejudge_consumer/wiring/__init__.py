@@ -26,6 +26,7 @@ from tracejudge_consumer.wiring.store import (
     CONSUMER_STORE_PATIENCE_S,
     STORE_PASSWORD_ENV,
     connect_store,
+    embedded_store_missing,
     open_unchecked_store,
 )
 
@@ -50,6 +51,7 @@ __all__ = [
     "build_transport",
     "choose_judges",
     "connect_store",
+    "embedded_store_missing",
     "open_unchecked_store",
     "process_holder",
     "queue_options",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import struct
 import threading
 import time
@@ -16,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tracejudge.errors import EmbeddedStoreLocked, MissingExtra, StoreError, StoreUnavailable
+from tracejudge.errors import EmbeddedStoreLocked, MissingExtra, StoreError, StoreUnavailable, StoreUnusable
 from tracejudge.store.embedded import Endpoint, locate, release
 from tracejudge.store.sockets import OpenSockets
 from tracejudge.store.target import EmbeddedTarget, Target
@@ -58,6 +59,10 @@ _REMEDY: Final = {
     516: "check user and password of the store's URL",
     164: "this user may only read: give the writing processes another one",
 }
+_UNUSABLE: Final = frozenset({60, 81, 164, 497, 516})  # mended by a person, in the settings or in the store
+_DRIVERS_WORDS: Final = re.compile(
+    r"Error \w+\(host=.*\(Caused by \w+\(\W?(?:\w+\(host=[^)]*\): )?(.+?)\W?\)\) executing .*"
+)
 
 
 class Connection:
@@ -327,7 +332,8 @@ class Connection:
 
         code = _TYPE_MISMATCH if isinstance(error, DataError) else getattr(error, "code", None)
         remedy = _REMEDY.get(code or 0)
-        return StoreError(f"store {self.target}: {_short(error)}" + (f": {remedy}" if remedy else ""), code=code)
+        kind = StoreUnusable if code in _UNUSABLE else StoreError
+        return kind(f"store {self.target}: {_short(error)}" + (f": {remedy}" if remedy else ""), code=code)
 
 
 def _is_ours_to_fix(error: Exception) -> bool:
@@ -338,4 +344,5 @@ def _short(error: Exception) -> str:
     text = str(error)
     for noise in ("Received ClickHouse exception, ", "server response: "):
         text = text.replace(noise, "")
-    return text.split(" (for url ")[0].replace("\n", " ").strip()[:600]
+    text = text.split(" (for url ")[0].replace("\n", " ").strip()
+    return _DRIVERS_WORDS.sub(r"\1", text)[:600]

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Final
 
-from tracejudge.errors import SchemaTooNew, StoreError
+from tracejudge.errors import SchemaTooNew, StoreError, StoreUnusable
 from tracejudge.store.connection import Connection
 
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
@@ -97,13 +97,14 @@ def migrate(connection: Connection) -> list[str]:
 
 
 def check_schema(connection: Connection) -> None:
-    """Raises SchemaTooNew when a newer release has migrated the store beyond us, and StoreError when we are ahead."""
+    """Raises SchemaTooNew when a newer release has migrated the store beyond us, StoreUnusable when we are ahead."""
     applied = _applied(connection)
     _refuse_too_new(applied)
     missing = [one for one in migrations() if one.version not in applied]
     if missing:
         names = ", ".join(f"{one.version:04d}_{one.name}" for one in missing)
-        raise StoreError(f"store {connection.target}: the schema lacks {names}: run `tracejudge migrate`")
+        lacks = f"the schema lacks {names}" if applied else "there are no tables yet"
+        raise StoreUnusable(f"store {connection.target}: {lacks}: run `tracejudge migrate`")
 
 
 def _run(connection: Connection, statement: str) -> None:

@@ -124,7 +124,7 @@ class Store:
         return live_lags(self._connection, self.ledger)
 
     def check_schema(self) -> None:
-        """Raises SchemaTooNew, or StoreError when the schema is older than this release."""
+        """Raises SchemaTooNew, or StoreUnusable when the schema is older than this release."""
         migrate.check_schema(self._connection)
 
     def now(self) -> datetime:

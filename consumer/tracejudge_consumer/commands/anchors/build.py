@@ -59,7 +59,7 @@ def build(
     """Freeze traces of the store, or of a file, into a set."""
     settings = load_settings(config, require_caps=False)
     spec = _judge(settings, judge)
-    with connect_store(settings, create=True) as store:
+    with connect_store(settings, create=file is not None) as store:
         now = store.now()
         origin: dict[str, Any]
         if file is not None:

@@ -4,6 +4,6 @@
 """
 
 from tracejudge.store.embedded.locate import locate, release
-from tracejudge.store.embedded.ownership import Endpoint
+from tracejudge.store.embedded.ownership import Endpoint, holds_store
 
-__all__ = ["Endpoint", "locate", "release"]
+__all__ = ["Endpoint", "holds_store", "locate", "release"]

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from tracejudge.errors import SettingsError
+
 LOCK_NAME: Final = "owner.lock"
 FILE_NAME: Final = "owner.json"
 ENGINE_NAME: Final = "chdb"
@@ -91,9 +93,26 @@ if hasattr(os, "register_at_fork"):
 
 
 def prepare(directory: Path) -> Path:
-    """The directory, made where it is missing (mode 0700), as an absolute path without links."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """The directory, made where it is missing (mode 0700), as an absolute path without links.
+
+    Raises SettingsError where it can be none of ours: a file stands there, or this user may not write.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise SettingsError([f"store: {directory}: a file stands where the folder should be: name another"]) from error
+    except OSError as error:
+        raise SettingsError(
+            [f"store: {directory}: cannot be made ({error.strerror}): make it for this user, or name another"]
+        ) from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise SettingsError([f"store: {directory}: this user may not write there: give it the right, or name another"])
     return directory.resolve()
+
+
+def holds_store(directory: Path) -> bool:
+    """True where an embedded store is, served or not."""
+    return (directory / ENGINE_NAME).is_dir()
 
 
 def publish(directory: Path, endpoint: Endpoint) -> None:
@@ -112,9 +131,16 @@ def withdraw(directory: Path) -> None:
 
 
 def published(directory: Path) -> Endpoint | None:
-    """What the file says; None while there is none. It may be of an owner that has just died."""
+    """What the file says; None while there is none. It may be of an owner that has just died.
+
+    Raises SettingsError when it is another user's: only that user may connect.
+    """
     try:
         return Endpoint(**json.loads((directory / FILE_NAME).read_text()))
+    except PermissionError as error:
+        raise SettingsError(
+            [f"store: {directory}: another user's process serves it, and lets only that user in: run this as that user"]
+        ) from error
     except (FileNotFoundError, ValueError, TypeError):
         return None
 
