@@ -6,10 +6,9 @@ time, so that any alert loop, also one that folds everything anew, seeds the sam
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from tracejudge.alerts import Action, HourSums, Overlap, Rule, SeriesKey
 from tracejudge.alerts.slices import is_other
@@ -44,14 +43,21 @@ def adopt(
     )
 
 
-def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[SeriesKey, list[HourSums]]:
+class Seed(NamedTuple):
+    """What a replay found for one series, hour by hour, and whether its judge is a heuristic."""
+
+    hours: list[HourSums]
+    heuristic: bool
+
+
+def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[SeriesKey, Seed]:
     """What the replay behind an adoption found, hour by hour, for each series that a rule with a baseline would watch.
 
     A replay asks no sampling, so it knows no strata: rules grouped by stratum are not seeded. Nor are those about how
     judging went: that of a replay says nothing about that of live traffic.
     """
     judge_name, judge_id, run_id = (action.matchers.get(name, "") for name in ("judge_name", "judge_id", "run_id"))
-    found: dict[SeriesKey, list[HourSums]] = defaultdict(list)
+    found: dict[SeriesKey, Seed] = {}
     for rule in rules:
         if rule.judge != judge_name or "stratum" in rule.group_by or rule.measure != "quality":
             continue
@@ -76,7 +82,8 @@ def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[Series
             )
             sums = row.bucket
             hour = int(row.start.timestamp()) // 3600
-            found[key].append(HourSums(hour, sums.sum_w, sums.sum_wx, sums.sum_w2, sums.sum_w2x))
+            seed = found.setdefault(key, Seed([], row.heuristic))
+            seed.hours.append(HourSums(hour, sums.sum_w, sums.sum_wx, sums.sum_w2, sums.sum_w2x))
     return found
 
 

@@ -233,8 +233,8 @@ class AlertLoop:
             rows = rows[len(before) :]
             if isinstance(one, Action):
                 if one.verb == "adopt":
-                    for key, hours in seeds(self._store, self._rules, one).items():
-                        engine.seed(key, hours, at=one.at)
+                    for key, seed in seeds(self._store, self._rules, one).items():
+                        engine.seed(key, seed.hours, heuristic=seed.heuristic, at=one.at)
                 self._unpublished += engine.apply(one)
             else:
                 self._unpublished += engine.fold_round(one)

@@ -92,8 +92,27 @@ def test_the_judge_of_a_run_becomes_live_and_its_rules_know_what_the_run_found(a
     }
     again.close()
     told_again = at("judges", "adopt", "try-1")
-    assert "is live already, and no other judge of this name was before it" in told_again
+    assert "(heuristic) is live already, and no other judge of this name was before it" in told_again
     assert "The old one" not in told_again
+
+
+def test_an_adopted_heuristic_says_what_it_is_before_its_first_row(at: Workplace, store: Store) -> None:
+    at("replay", "--judge", "lexical", "--run", "try-1")
+    first = loop(store, "one")
+    first.tick()
+    new = at.json("judges", "adopt", "try-1")["judge_id"]
+    now = store.now()
+    while store.now() <= now:
+        pass
+    first.tick()
+    (seen,) = [status for status in first.status() if status.key.judge_id == new]
+    assert seen.last_judged_at is None
+    assert seen.heuristic
+    first.close()
+    again = loop(store, "two")  # and from its snapshot
+    again.tick()
+    assert [status.heuristic for status in again.status() if status.key.judge_id == new] == [True]
+    again.close()
 
 
 def test_the_old_history_stands_beside_the_new_one(at: Workplace, store: Store) -> None:
@@ -105,6 +124,7 @@ def test_the_old_history_stands_beside_the_new_one(at: Workplace, store: Store) 
     at("replay", "--judge", "lexical", "--run", "try-1")
     shown = at("judges", "adopt", "try-1")
     assert f"in place of {OLD}" in shown
+    assert "(heuristic) is live from" in shown
     assert f"On {4 * HOURS} traces judged by both" in shown
     assert "the new one passes fewer of these answers than the old one" in shown.lower()
     after = at.json("rates", "--since", "30d", "--step", "all")

@@ -151,12 +151,13 @@ class Engine:
                 series.dismiss()
         return events + self.judges.apply(action)
 
-    def seed(self, key: SeriesKey, hours: Iterable[HourSums], *, at: datetime | None = None) -> None:
+    def seed(self, key: SeriesKey, hours: Iterable[HourSums], *, heuristic: bool, at: datetime | None = None) -> None:
         """Gives a series with a learned baseline what a replay found in the hours before its own first row, or what an
         overlap until `at` tells, whichever is surer.
 
-        Such a series knows from its first row on what it would have needed weeks to learn. Nothing happens to one of a
-        rule without a baseline, or with an open alert, or of a rule that is gone.
+        Such a series knows from its first row on what it would have needed weeks to learn; that its judge is a
+        heuristic it says before. Nothing happens to one of a rule without a baseline, or with an open alert, or of a
+        rule that is gone.
         """
         rule = self.rules.get(key.rule)
         if rule is None or rule.budget != "quality":
@@ -166,6 +167,7 @@ class Engine:
             if not self._watched.has_room(key):
                 return
             series = kinds.new_series(key=key, rule=rule)
+            series.heuristic = heuristic
             self._watched.add(series)
         self._begin(series, at=at, hours=hours)
         self._changed[key] = None

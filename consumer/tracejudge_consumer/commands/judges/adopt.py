@@ -64,12 +64,12 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
         told = {"run": run_id, "judge_id": spec.judge_id(), "before": old, "live_from": at, "bridge": bridge}
         click.echo(to_json(told))
         return
-    out = console()
+    out, new = console(), ident(spec.judge_id()) + (" (heuristic)" if spec.heuristic else "")
     if old is None and before:  # the first of its name: it is live since its first trace, and replaces nothing
-        out.print(f"{ident(spec.judge_id())} is live already, and no other judge of this name was before it")
+        out.print(f"{new} is live already, and no other judge of this name was before it")
     else:
         instead = f"in place of {ident(old)}" if old is not None else "the first of its name"
-        out.print(f"{ident(spec.judge_id())} is live from {instant(at)} UTC on, {instead}")
+        out.print(f"{new} is live from {instant(at)} UTC on, {instead}")
     if bridge is not None and bridge.agreement.counts.n:
         out.print(_bridge(bridge))
         for sentence in in_words(bridge, a="the old one", b="the new one"):
