@@ -17,7 +17,7 @@ from tracejudge.scores import JudgeId
 from tracejudge.store import Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_FAILED
+from tracejudge_consumer.cli import EXIT_FAILED, run
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -26,6 +26,7 @@ HOSTILE = (
     "</td></table><svg onload=\"document.title='owned'\"><style>*{display:none}</style>"
     "\u202egnp.exe <a href=\"javascript:alert(1)\">x</a> '\"> <meta http-equiv=refresh content='0;url=http://evil.test'>"
 )
+RUNS = ("live", "try-1")
 WINDOW = ("--since", "2026-01-01T00:00:00Z", "--until", "2026-01-08T00:00:00Z")
 
 
@@ -166,7 +167,7 @@ def test_alerts_are_those_of_the_report_s_own_traffic_and_those_about_everybody(
     assert set(re.findall(r"summary of (\w+)", text)) == {"mine", "judge"}
 
 
-def test_a_judge_that_was_replaced_has_its_worst_answers_once(at: Workplace, store: Store) -> None:
+def test_a_judge_that_was_replaced_has_its_worst_answers_by_each_judge_id(at: Workplace, store: Store) -> None:
     later = START + timedelta(minutes=1)
     for n, judge_id in ((1, "lexical@000000000000"), (2, "lexical@222222222222")):
         trace = make_trace(1_000 + n, event_time=later)
@@ -177,7 +178,47 @@ def test_a_judge_that_was_replaced_has_its_worst_answers_once(at: Workplace, sto
         store.scores.insert([score])
     at("report", "--run", "two", "--html", "r.html")
     text = (at.folder / "r.html").read_text(encoding="utf-8")
-    assert text.count("Worst answers by") == 1
+    for judge_id in ("lexical@000000000000", "lexical@222222222222"):
+        section = text[text.index(f"Worst answers by {judge_id}") :]
+        section = section[: section.index("</section>")]
+        assert section.count("t-0010") == 1, "an answer of the other judge"
+
+
+def test_a_comparison_says_that_a_side_mixes_two_judges(at: Workplace, store: Store) -> None:
+    other = [make_score(n, event_time=START + timedelta(minutes=20 * n), run_id="try-1") for n in range(300, 305)]
+    store.scores.insert([replace(one, run_id=run, judge_id=JudgeId("lexical@5")) for one in other for run in RUNS])
+    (mixed, *_) = at.json("compare", "live:lexical", "try-1:lexical")["in_words"]
+    assert mixed.startswith("The verdicts of A are of several judges of one name, lexical@000000000000 and lexical@5,")
+
+
+def test_two_judges_of_one_name_are_told_apart_in_every_view(at: Workplace, store: Store) -> None:
+    later = START + timedelta(minutes=1)
+    ids = [JudgeId(f"lexical@{digit * 12}") for digit in "05"]
+    for number, judge_id in enumerate(ids):
+        for version in ("v1", "v2"):
+            scores = [
+                make_score(
+                    3_000 + 100 * number + n, event_time=later + timedelta(hours=n % 2), judged_at=later,
+                    trace_id=f"{version}-{number}-{n}", passed=n % 3 > 0, judge_id=judge_id, version=version,
+                    app="changed",
+                )
+                for n in range(30)
+            ]  # fmt: skip
+            store.scores.insert(scores)
+    only = ("--app", "changed", *WINDOW)
+    facts = at("rates", *only, "--step", "1h", "--facts")
+    for title in ("Pass rates", "Judging", "Change against the window before"):
+        table = facts[facts.index(title) :].split("\n\n")[0]
+        assert all(judge_id in table for judge_id in ids), title
+    for command in (
+        ("worst", *only, "-n", "30"),
+        ("compare", "v1", "v2", "--by", "version", "--app", "changed"),
+        ("release", "check", "v2", "--against", "v1", *only),
+    ):
+        at.capsys.readouterr()
+        run([*command])  # whatever the verdict is, it says by which judge
+        shown = at.capsys.readouterr().out
+        assert all(judge_id in shown for judge_id in ids), command
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium on this machine: apt-get install chromium")

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import click
 
 from tracejudge.errors import NotFound
-from tracejudge.reports import ReleaseCheck, ReleaseLine, ReleaseWindow, Verdict, check_release
+from tracejudge.reports import ReleaseCheck, ReleaseLine, ReleaseWindow, Verdict, check_release, judge_labels
 from tracejudge.store import RateQuery
 from tracejudge.windows import PassRate
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
@@ -114,9 +114,10 @@ def check(
 
 
 def _show(new: str, old: str, points: float, confidence: float, result: ReleaseCheck, *, asked: str) -> None:
+    names = judge_labels(result.lines)
     rows = [
         [
-            ident(line.judge_name) + (" (heuristic)" if line.heuristic else ""),
+            ident(names[line.judge_id]),
             *_rate(line.new),
             *_rate(line.old),
             *_difference(line),

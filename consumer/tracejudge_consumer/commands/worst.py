@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from tracejudge.reports import score_labels
 from tracejudge.scores import LIVE_RUN, Label, Score, TraceKey
 from tracejudge.store import ScoreFilter, Store
 from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option, slice_options
@@ -90,11 +91,11 @@ def show_worst(
     labels: Mapping[TraceKey, Sequence[Label]] | None = None,
 ) -> None:
     """Prints each with question, answer, best passage, the judge's reason, and what people said."""
+    names = score_labels(score for score, _ in found)
     for number, (score, trace) in enumerate(found, start=1):
-        heuristic = " (heuristic)" if "heuristic" in score.flags else ""
         value = "–" if score.score is None else f"{score.score:.2f}"
         head = f"{number}. {ident(score.trace_id)}  {ident(score.app)}  {instant(score.event_time)}  "
-        out.print(Text(head + f"{score.judge_name}{heuristic} {value}", style="bold"))
+        out.print(Text(head + f"{ident(names[score.judge_id])} {value}", style="bold"))
         if trace is None:
             out.print("   (the text of this trace is past its retention)")
         else:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from tracejudge.reports import ReleaseCheck, ReleaseLine
+from tracejudge.reports import ReleaseCheck, ReleaseLine, judge_labels
 from tracejudge.windows import PassRate
 from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
 
 
 def show_canary(a: str, b: str, found: ReleaseCheck, *, as_json: bool) -> None:
     """Prints the weighted rates of both by every judge, and what their difference allows one to say."""
-    said = [_words(a, b, line) for line in found.lines]
+    names = judge_labels(found.lines)
+    said = [_words(a, b, line, names[line.judge_id]) for line in found.lines]
     if as_json:
         lines = [
             {
@@ -25,31 +26,29 @@ def show_canary(a: str, b: str, found: ReleaseCheck, *, as_json: bool) -> None:
     columns = [("judge", "left"), (f"A, {ident(a)}", "right"), ("95 %", "right"), (f"B, {ident(b)}", "right")]
     columns += [("95 %", "right"), ("B - A", "right"), ("95 %", "right")]
     out = console()
-    rows = [[_label(line), *_rate(line.old), *_rate(line.new), *_difference(line)] for line in found.lines]
+    rows = [
+        [ident(names[line.judge_id]), *_rate(line.old), *_rate(line.new), *_difference(line)] for line in found.lines
+    ]
     out.print(table("Different traces of each, weighted by their chance of having been judged", columns, rows))
     for sentence in said:
         out.print(sentence)
     out.print(f"may it go out?  tracejudge release check {ident(b)} --against {ident(a)}")
 
 
-def _words(a: str, b: str, line: ReleaseLine) -> str:
+def _words(a: str, b: str, line: ReleaseLine, name: str) -> str:
     seen = line.result.difference
     if seen is None:
-        return f"By {_label(line)} nothing can be said: one of the two has no settled verdict."
+        return f"By {ident(name)} nothing can be said: one of the two has no settled verdict."
     low, high = 100 * seen.low, 100 * seen.high
     if low <= 0.0 <= high:
         return (
-            f"By {_label(line)} this traffic does not tell whether {b} passes more or less often than {a}: anything "
+            f"By {ident(name)} this traffic does not tell whether {b} passes more or less often than {a}: anything "
             f"from {low:+.1f} to {high:+.1f} points is possible."
         )
     near, far = sorted((abs(low), abs(high)))
     word = "more" if low > 0 else "less"
     by = f"by {100 * abs(seen.value):.1f} points ({near:.1f} to {far:.1f})"
-    return f"By {_label(line)} {b} passes {word} often than {a}, {by}; the traffic of the two may differ."
-
-
-def _label(line: ReleaseLine) -> str:
-    return ident(line.judge_name) + (" (heuristic)" if line.heuristic else "")
+    return f"By {ident(name)} {b} passes {word} often than {a}, {by}; the traffic of the two may differ."
 
 
 def _rate(rate: PassRate | None) -> tuple[str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tracejudge.reports import RateLine
+from tracejudge.reports import RateLine, judge_labels
+from tracejudge.scores import JudgeId
 from tracejudge.store import EffortRow, Percentiles, TrafficRow
 from tracejudge_consumer.fitting import FittedTable
 from tracejudge_consumer.rendering import ident, instant, money, one_line, percent, table
@@ -40,13 +41,14 @@ def facts_tables(
         ("judging p50", "right"),
         ("p95 ms", "right"),
     ]
+    names = judge_labels([*lines, *effort])
     yield table(
         "Judging",
         columns,
         [
             [
                 instant(row.start)[:16],
-                ident(row.judge_name) + (" (heuristic)" if row.heuristic else ""),
+                ident(names[row.judge_id]),
                 *(one_line(row.group.get(field, ""), limit=30) or "–" for field in group_by),
                 str(row.verdicts),
                 str(row.calls),
@@ -61,16 +63,16 @@ def facts_tables(
     if changed:
         columns = [("window (UTC)", "left"), ("judge", "left"), *slices, ("rate", "right"), ("mean score", "right")]
         columns += [("change", "right"), ("95 %", "right")]
-        yield table("Change against the window before", columns, [_change(line, group_by) for line in changed])
+        yield table("Change against the window before", columns, [_change(line, group_by, names) for line in changed])
 
 
-def _change(line: RateLine, group_by: Sequence[str]) -> list[str]:
+def _change(line: RateLine, group_by: Sequence[str], names: Mapping[JudgeId, str]) -> list[str]:
     rate, trend = line.rate, line.trend
     if rate is None or trend is None:
         raise ValueError("a change needs two rates")
     return [
         instant(line.window.start)[:16],
-        ident(line.judge_name) + (" (heuristic)" if line.heuristic else ""),
+        ident(names[line.judge_id]),
         *(one_line(line.group[field], limit=30) or "–" for field in group_by),
         percent(rate.estimate),
         "–" if rate.mean_score is None else f"{rate.mean_score:.3f}",

@@ -3,7 +3,7 @@
 from tracejudge.reports.accuracy import Accuracy
 from tracejudge.reports.compare import Agreement, Comparison, Flip, Side, compare, in_words
 from tracejudge.reports.labelled import settled_labels
-from tracejudge.reports.labels import judge_labels
+from tracejudge.reports.labels import judge_labels, score_labels
 from tracejudge.reports.paired import Estimate
 from tracejudge.reports.preference import Preference, Preferred, preference, preference_in_words
 from tracejudge.reports.rates import RateLine, read_rates, small_enough
@@ -32,6 +32,7 @@ __all__ = [
     "preference",
     "preference_in_words",
     "read_rates",
+    "score_labels",
     "settled_labels",
     "small_enough",
 ]

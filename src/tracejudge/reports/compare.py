@@ -185,7 +185,12 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
     difference = comparison.agreement.difference
     if difference is None:
         return ["Nothing can be said: no trace was settled by both."]
-    said = []
+    said = [
+        f"The verdicts of {name} are of several judges of one name, {' and '.join(side.judge_ids)}, and are mixed: "
+        "name one by its JudgeId."
+        for name, side in ((a, comparison.a), (b, comparison.b))
+        if len(side.judge_ids) > 1
+    ]
     low, high, seen = 100 * difference.low, 100 * difference.high, comparison.agreement.counts.n
     if difference.low > 0 or difference.high < 0:
         more, width = difference.low > 0, 100 * abs(difference.value)

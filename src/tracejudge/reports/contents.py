@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
@@ -11,7 +11,7 @@ from tracejudge.reports.labels import judge_labels
 from tracejudge.reports.page import Section, Tile, page, paragraph, quoted, table
 from tracejudge.reports.rates import RateLine, read_rates, small_enough
 from tracejudge.reports.svg import Bar, Point, share_bars, share_over_time
-from tracejudge.scores import LIVE_RUN
+from tracejudge.scores import LIVE_RUN, JudgeId
 from tracejudge.store import RateQuery, RunManifest, ScoreFilter, Store
 from tracejudge.windows import LEAST_EFFECTIVE, PassRate, enough
 
@@ -53,19 +53,15 @@ def make_report(
     whole = read_rates(store, replace(query, step_s=None, group_by=()), exact=exact)
     steps = read_rates(store, replace(query, group_by=()), exact=exact)
     judged, names = [line for line in whole if line.rate is not None], judge_labels(whole)
-    sections = [_judge(line, steps) for line in judged]
+    sections = [_judge(line, steps, names[line.judge_id]) for line in judged]
     sections += [_slices(store, query, field, exact=exact) for field in _SLICES]
     if comparison is not None:
         sections.append(_compared(*comparison))
-    named = {line.judge_name: _named(line.judge_name, heuristic=line.heuristic) for line in whole}
     if query.run_id == LIVE_RUN:
-        sections += [_not_judged(store, query, named), _alerts(store, query)]
+        sections += [_not_judged(store, query), _alerts(store, query)]
     if run is not None:
         sections.append(_run(run))
-    # Once a name: a judge that was replaced within the period has a line for each JudgeId.
-    sections += [
-        _worst(store, asked, name, shown=named[name]) for name in dict.fromkeys(line.judge_name for line in judged)
-    ]
+    sections += [_worst(store, asked, line.judge_id, shown=names[line.judge_id]) for line in judged]
     window = (
         f"{_day(query.start)} to {_day(query.end)} UTC, run {query.run_id}, environment {query.environment or 'any'}"
     )
@@ -99,7 +95,7 @@ def _tiles(line: RateLine, name: str) -> list[Tile]:
     ]
 
 
-def _judge(line: RateLine, steps: Sequence[RateLine]) -> Section:
+def _judge(line: RateLine, steps: Sequence[RateLine], name: str) -> Section:
     mine = [one for one in steps if (one.judge_name, one.judge_id) == (line.judge_name, line.judge_id)]
     points = [
         Point(at=one.window.start, value=None)
@@ -107,7 +103,7 @@ def _judge(line: RateLine, steps: Sequence[RateLine]) -> Section:
         else Point(at=one.window.start, value=one.rate.estimate, low=one.rate.low, high=one.rate.high)
         for one in mine
     ]
-    plot = share_over_time(points, label=f"Pass rate of {line.judge_name} over time")
+    plot = share_over_time(points, label=f"Pass rate of {name} over time")
     said = []
     if line.over_budget:
         said.append(
@@ -165,13 +161,13 @@ def _compared(a: str, b: str, comparison: Comparison) -> Section:
     return Section(heading=f"{a} beside {b}", parts=(plot, table([("", False), ("", True)], rows), *said))
 
 
-def _not_judged(store: Store, query: RateQuery, named: Mapping[str, str]) -> Section:
+def _not_judged(store: Store, query: RateQuery) -> Section:
     # Of all environments and apps: the ledger's equation knows no slices.
     lines = store.ledger.equation(query.start, query.end)
     columns = [("judge", False), ("traces", True), ("judged", True), ("why not", False)]
     rows = [
         [
-            named.get(line.judge_name, line.judge_name),
+            _named(line.judge_name, heuristic=line.heuristic),
             f"{line.traces:,}",
             f"{line.passed + line.failed + line.invalid:,}",
             ", ".join(
@@ -226,7 +222,7 @@ def _run(run: RunManifest) -> Section:
     return Section(heading="The run", parts=(table([("", False), ("", False)], rows),))
 
 
-def _worst(store: Store, asked: ReportQuery, judge: str, *, shown: str) -> Section:
+def _worst(store: Store, asked: ReportQuery, judge: JudgeId, *, shown: str) -> Section:
     query = asked.query
     chosen = ScoreFilter(
         start=query.start, end=query.end, environment=query.environment, app=query.app, version=query.version,
