@@ -80,6 +80,15 @@ def json_option(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(command)
 
 
+def exact_option(command: _Command) -> _Command:
+    """`--exact/--by-minute`: how rates are read."""
+    return click.option(
+        "--exact/--by-minute",
+        default=None,
+        help="From every row, or from sums by the minute.  [default: exact up to 200 000 traces]",
+    )(command)
+
+
 def slice_options(command: _Command) -> _Command:
     """The fields by which traffic is told apart."""
     for option in (

@@ -184,6 +184,25 @@ def test_a_judge_that_was_replaced_has_its_worst_answers_by_each_judge_id(at: Wo
         assert section.count("t-0010") == 1, "an answer of the other judge"
 
 
+def test_a_report_from_sums_by_the_minute_says_so_and_what_that_means(
+    at: Workplace, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    means = "Where answers repeat, the intervals are narrower than they should be."
+    assert at.json("report", *WINDOW, "--html", "r.html")["exact"] is True
+    assert means not in (at.folder / "r.html").read_text(encoding="utf-8") + at("report", *WINDOW)
+    monkeypatch.setattr("tracejudge.reports.rates.MOST_TRACES_READ", 299)
+    store.minutes.rollup()
+    assert at.json("report", *WINDOW, "--html", "r.html")["exact"] is False
+    text = (at.folder / "r.html").read_text(encoding="utf-8")
+    assert means in text
+    assert "`tracejudge report --exact`" in text
+    assert "--exact reads every row" in " ".join(at("report", *WINDOW).split())
+    assert at.json("report", *WINDOW, "--exact", "--html", "r.html")["exact"] is True
+    assert means not in (at.folder / "r.html").read_text(encoding="utf-8")
+    canary = at.json("compare", "v1", HOSTILE[:100], "--by", "version")
+    assert canary["exact"] is False
+
+
 def test_a_comparison_says_that_a_side_mixes_two_judges(at: Workplace, store: Store) -> None:
     other = [make_score(n, event_time=START + timedelta(minutes=20 * n), run_id="try-1") for n in range(300, 305)]
     store.scores.insert([replace(one, run_id=run, judge_id=JudgeId("lexical@5")) for one in other for run in RUNS])

@@ -12,11 +12,11 @@ from typing import Final
 import click
 from rich.text import Text
 
-from tracejudge.reports import RateLine, judge_labels, read_rates, small_enough
+from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
 from tracejudge.windows import enough, floor_to
-from tracejudge_consumer.options import Moment, Span, config_option, json_option, slice_options
+from tracejudge_consumer.options import Moment, Span, config_option, exact_option, json_option, slice_options
 from tracejudge_consumer.rendering import (
     bar,
     console,
@@ -64,11 +64,7 @@ read from sums by the minute, which know neither; --exact reads every row of the
 @click.option("--facts", "with_facts", is_flag=True, help="Also traffic, latency, cost and change per window.")
 @click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
 @click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
-@click.option(
-    "--exact/--by-minute",
-    default=None,
-    help="From every row, or from sums by the minute.  [default: exact up to 200 000 traces]",
-)
+@exact_option
 @click.option(
     "--min-effective",
     type=click.FloatRange(min=0),
@@ -154,7 +150,7 @@ def command(
             out.print()
             out.print(shown)
     if not exact:
-        out.print("from sums by the minute: copies of an answer count one by one; --exact counts them once an hour")
+        out.print(f"{BY_MINUTE_IN_WORDS} --exact reads every row.")
     if any(_much_fewer(line) for line in lines):
         out.print(
             "n_eff is less than half of judged: traffic was sampled at different rates, or one answer came many times "

@@ -7,11 +7,19 @@ from datetime import datetime, timezone
 import click
 
 from tracejudge.errors import NotFound
-from tracejudge.reports import ReleaseCheck, ReleaseLine, ReleaseWindow, Verdict, check_release, judge_labels
+from tracejudge.reports import (
+    BY_MINUTE_IN_WORDS,
+    ReleaseCheck,
+    ReleaseLine,
+    ReleaseWindow,
+    Verdict,
+    check_release,
+    judge_labels,
+)
 from tracejudge.store import RateQuery
 from tracejudge.windows import PassRate
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, config_option, exact_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -61,6 +69,7 @@ will look: asking again after each trace until the answer pleases makes any inte
 @click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
 @click.option("--since", type=Moment(), default="7d", show_default=True, help="From when on, by event time.")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
+@exact_option
 @click.option("--min-effective", default=20.0, show_default=True, help="Effective samples needed on either side.")
 @click.option(
     "--confidence",
@@ -80,6 +89,7 @@ def check(
     judge: str | None,
     since: datetime,
     until: datetime | None,
+    exact: bool | None,
     min_effective: float,
     confidence: float,
 ) -> int:
@@ -100,6 +110,7 @@ def check(
                 allowed_drop=points / 100,
                 minimum_effective=min_effective,
                 confidence=confidence,
+                exact=exact,
             )
         except NotFound as nothing:
             # A release of five minutes ago: a pipeline must not read "no scores yet" as "worse".
@@ -133,6 +144,8 @@ def _show(new: str, old: str, points: float, confidence: float, result: ReleaseC
     out.print(f"looked at {asked} (UTC)")
     for window in (result.new, result.old):
         out.print(f"  {_span(window)}")
+    if not result.exact:
+        out.print(f"{BY_MINUTE_IN_WORDS} --exact reads every row.")
     out.print(f"{_WORDS[result.verdict]}")
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from tracejudge.errors import NotFound
-from tracejudge.reports import compare, judge_labels
+from tracejudge.reports import BY_MINUTE_IN_WORDS, compare, judge_labels
 from tracejudge.reports.contents import Report, ReportQuery, make_report, step_for, whole_steps
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, ScoreFilter, Store, TraceFilter
 from tracejudge_consumer.comparable import check_sides, side_of
-from tracejudge_consumer.options import Moment, Span, config_option, json_option, slice_options
+from tracejudge_consumer.options import Moment, Span, config_option, exact_option, json_option, slice_options
 from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -43,6 +43,7 @@ table. Texts of traces are left out unless --texts asks for them: a report goes 
 @click.option("--against", default=None, metavar="RUN[:JUDGE]", help="Compare with it, trace by trace.")
 @click.option("--html", "target", type=click.Path(dir_okay=False), default=None, help="Write the report here.")
 @click.option("--title", default=None, help="Its heading.")
+@exact_option
 @click.option("--texts", is_flag=True, help="Quote the worst answers in full.")
 @click.option("--worst", type=click.IntRange(0, 200), default=10, show_default=True, help="How many of them.")
 def command(
@@ -60,6 +61,7 @@ def command(
     against: str | None,
     target: str | None,
     title: str | None,
+    exact: bool | None,
     texts: bool,
     worst: int,
 ) -> None:
@@ -79,7 +81,9 @@ def command(
             judge=judge,
             run_id=run_id,
         )
-        asked = ReportQuery(title=title or f"Quality of answers, run {run_id}", query=query, texts=texts, worst=worst)
+        asked = ReportQuery(
+            title=title or f"Quality of answers, run {run_id}", query=query, exact=exact, texts=texts, worst=worst
+        )
         comparison = None
         if against is not None:
             a = side_of(store, against)
@@ -101,7 +105,18 @@ def command(
     if target is not None:
         Path(target).write_text(report.html, encoding="utf-8")
     if as_json:
-        click.echo(to_json({"run": run_id, "start": start, "end": end, "html": target, "lines": report.lines}))
+        click.echo(
+            to_json(
+                {
+                    "run": run_id,
+                    "start": start,
+                    "end": end,
+                    "html": target,
+                    "exact": report.exact,
+                    "lines": report.lines,
+                }
+            )
+        )
         return
     _show(report, target)
 
@@ -129,5 +144,7 @@ def _show(report: Report, target: str | None) -> None:
             cells = [str(rate.judged), str(rate.invalid), percent(rate.estimate), interval(rate.low, rate.high)]
             rows.append([name, *cells])
     out.print(table("The whole period", columns, rows))
+    if not report.exact:
+        out.print(f"{BY_MINUTE_IN_WORDS} --exact reads every row.")
     if target is not None:
         out.print(f"report: {target}")

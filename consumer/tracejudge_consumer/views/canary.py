@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tracejudge.reports import ReleaseCheck, ReleaseLine, judge_labels
+from tracejudge.reports import BY_MINUTE_IN_WORDS, ReleaseCheck, ReleaseLine, judge_labels
 from tracejudge.windows import PassRate
 from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
 
@@ -21,7 +21,7 @@ def show_canary(a: str, b: str, found: ReleaseCheck, *, as_json: bool) -> None:
             }
             for line in found.lines
         ]  # fmt: skip
-        click.echo(to_json({"a": a, "b": b, "unpaired": lines, "in_words": said}))
+        click.echo(to_json({"a": a, "b": b, "exact": found.exact, "unpaired": lines, "in_words": said}))
         return
     columns = [("judge", "left"), (f"A, {ident(a)}", "right"), ("95 %", "right"), (f"B, {ident(b)}", "right")]
     columns += [("95 %", "right"), ("B - A", "right"), ("95 %", "right")]
@@ -32,6 +32,8 @@ def show_canary(a: str, b: str, found: ReleaseCheck, *, as_json: bool) -> None:
     out.print(table("Different traces of each, weighted by their chance of having been judged", columns, rows))
     for sentence in said:
         out.print(sentence)
+    if not found.exact:
+        out.print(f"{BY_MINUTE_IN_WORDS} `tracejudge release check --exact` reads every row.")
     out.print(f"may it go out?  tracejudge release check {ident(b)} --against {ident(a)}")
 
 

@@ -6,11 +6,12 @@ from tracejudge.reports.labelled import settled_labels
 from tracejudge.reports.labels import judge_labels, score_labels
 from tracejudge.reports.paired import Estimate
 from tracejudge.reports.preference import Preference, Preferred, preference, preference_in_words
-from tracejudge.reports.rates import RateLine, read_rates, small_enough
+from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough
 from tracejudge.reports.release import ReleaseCheck, ReleaseLine, ReleaseWindow, check_release
 from tracejudge.reports.unpaired import ReleaseVerdict, Verdict
 
 __all__ = [
+    "BY_MINUTE_IN_WORDS",
     "Accuracy",
     "Agreement",
     "Comparison",

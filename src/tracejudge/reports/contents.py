@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from tracejudge.reports.compare import Comparison, in_words
 from tracejudge.reports.labels import judge_labels
 from tracejudge.reports.page import Section, Tile, page, paragraph, quoted, table
-from tracejudge.reports.rates import RateLine, read_rates, small_enough
+from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough
 from tracejudge.reports.svg import Bar, Point, share_bars, share_over_time
 from tracejudge.scores import LIVE_RUN, JudgeId
 from tracejudge.store import RateQuery, RunManifest, ScoreFilter, Store
@@ -22,19 +22,22 @@ _FEW = f"few: less than {LEAST_EFFECTIVE:g} effective samples are not enough dat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportQuery:
-    """Which scores the report is about. `texts`: quote the worst answers; ids only without it."""
+    """Which scores the report is about. `texts`: quote the worst answers; ids only without it. `exact`: rates from
+    every row, or from sums by the minute; None reads every row where they are few enough."""
 
     title: str
     query: RateQuery
     texts: bool = False
+    exact: bool | None = None
     worst: int = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The file, and the lines of the whole period for a terminal."""
+    """The file, and the lines of the whole period for a terminal. `exact`: they are from every row."""
 
     html: str
+    exact: bool
     lines: tuple[RateLine, ...]
 
 
@@ -49,11 +52,13 @@ def make_report(
 ) -> Report:
     """The report on one run (live by default), with a comparison of (name A, name B) where one is given."""
     query = asked.query
-    exact = small_enough(store, query)  # as `tracejudge rates` reads it: the same interval for the same traces
+    # As `tracejudge rates` reads it: the same interval for the same traces.
+    exact = small_enough(store, query) if asked.exact is None else asked.exact
     whole = read_rates(store, replace(query, step_s=None, group_by=()), exact=exact)
     steps = read_rates(store, replace(query, group_by=()), exact=exact)
     judged, names = [line for line in whole if line.rate is not None], judge_labels(whole)
-    sections = [_judge(line, steps, names[line.judge_id]) for line in judged]
+    sections = [] if exact else [_by_minute()]
+    sections += [_judge(line, steps, names[line.judge_id]) for line in judged]
     sections += [_slices(store, query, field, exact=exact) for field in _SLICES]
     if comparison is not None:
         sections.append(_compared(*comparison))
@@ -75,11 +80,16 @@ def make_report(
             "each trace was sampled; intervals are 95 %. A heuristic judge calls no model: it shows changes, not truth."
         ),
     )
-    return Report(html=html, lines=tuple(whole))
+    return Report(html=html, exact=exact, lines=tuple(whole))
 
 
 def _named(name: str, *, heuristic: bool) -> str:
     return f"{name} (heuristic)" if heuristic else name
+
+
+def _by_minute() -> Section:
+    said = f"{BY_MINUTE_IN_WORDS} `tracejudge report --exact` makes this report from every row."
+    return Section(heading="How these figures were read", parts=(paragraph(said),))
 
 
 def _tiles(line: RateLine, name: str) -> list[Tile]:

@@ -17,6 +17,13 @@ from tracejudge.windows import PassRate, Window, pass_rate, tiles
 MOST_TRACES_READ: Final = 200_000
 """In a window, up to which views read every row unless told otherwise: about a second's work."""
 
+BY_MINUTE_IN_WORDS: Final = (
+    "These figures are from sums by the minute, not from every row: an answer that came many times counts each time "
+    "(else once an hour), and known sizes of strata are not used. Where answers repeat, the intervals are narrower "
+    "than they should be."
+)
+"""What a reader must know of figures that were not read from every row."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLine:

@@ -40,9 +40,11 @@ class ReleaseWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCheck:
-    """All lines, and the verdict over them: worse by one judge is worse; undecided by one is not enough."""
+    """All lines, and the verdict over them: worse by one judge is worse; undecided by one is not enough. `exact`: from
+    every row, not from sums by the minute."""
 
     lines: tuple[ReleaseLine, ...]
+    exact: bool
     verdict: Verdict
     new: ReleaseWindow
     old: ReleaseWindow
@@ -60,18 +62,22 @@ def check_release(
     allowed_drop: float,
     minimum_effective: float = 20.0,
     confidence: float = 0.95,
+    exact: bool | None = None,
 ) -> ReleaseCheck:
     """Compares the versions `new` and `old` in the query's window, each judge against itself only.
 
     The query's own version, step and slices are not looked at. Raises NotFound when a version has no score at all, or
     when no judge has judged both: verdicts of two judges say nothing about two releases. Raises SettingsError where the
     query names no app and several have these versions: their mixture says nothing about a release of either.
+
+    `exact` reads every row; None does where they are few enough.
     """
     if query.app is None:
         _check_apps(store, query, {new, old})
     rates: dict[tuple[str, JudgeId, bool], dict[str, PassRate | None]] = {}
     by_version_query = replace(query, version=None, step_s=None, group_by=("version",))
-    for line in read_rates(store, by_version_query, exact=small_enough(store, by_version_query)):
+    exact = small_enough(store, by_version_query) if exact is None else exact
+    for line in read_rates(store, by_version_query, exact=exact):
         if (version := line.group["version"]) in (new, old):
             rates.setdefault((line.judge_name, line.judge_id, line.heuristic), {})[version] = line.rate
     for version in (new, old):
@@ -107,6 +113,7 @@ def check_release(
     verdicts = {line.result.verdict for line in lines}
     return ReleaseCheck(
         lines=lines,
+        exact=exact,
         verdict=next(one for one in _WORST_FIRST if one in verdicts),
         new=_window(store, query, new),
         old=_window(store, query, old),
