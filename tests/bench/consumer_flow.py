@@ -35,8 +35,7 @@ from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, PanelR
 from tracejudge.judging.client import Completion, Message
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import JudgeId, Outcome, Score
-from tracejudge.signals import compute_signals
-from tracejudge.signals.overlap import PASSAGES
+from tracejudge.signals import signals_of
 from tracejudge.store import Store, StoredTrace, open_store
 from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.intake.sqlite import SqliteIntake
@@ -142,7 +141,6 @@ def ours(at: Place) -> float:
         policy=SamplingPolicy(),
         limits=PipelineLimits(lag_interval_s=0.2),
     )
-    PASSAGES.forget()  # those of an earlier round: passages come again within one, as they do in traffic
     with settled_heap():  # as `tracejudge consume` does
         began = time.process_time()
         report = pipeline.run(until_idle=True)
@@ -247,8 +245,8 @@ def parts(at: Place) -> Parts:
         judging = time.process_time() - began
     now = datetime.now(timezone.utc)
     stored = [
-        StoredTrace(trace=trace, signals=compute_signals(trace).as_dict(), ingested_at=now, source="bench", offset=n)
-        for n, trace in enumerate(at.traces)
+        StoredTrace(trace=trace, signals=signals.as_dict(), ingested_at=now, source="bench", offset=n)
+        for n, (trace, signals) in enumerate(zip(at.traces, signals_of(at.traces), strict=True))
     ]
     batch = PipelineLimits().batch_records
     with settled_heap():

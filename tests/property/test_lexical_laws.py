@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tracejudge.judging.evaluators.lexical import explain, probability
 from tracejudge.signals.lexical import can_split, main_script, match, sentences
-from tracejudge.signals.overlap import lexical_overlap
-from tracejudge.signals.stems import content_stems, cut, different_stems, stem, stems_of, tokens
+from tracejudge.signals.stems import content_stems, stem, tokens
+from tracejudge.signals.vocabulary import Vocabulary
+from tracejudge.signals.word_signals import WORDS as READER
 
 WORDS = st.lists(
     st.sampled_from(
@@ -71,20 +73,40 @@ def test_a_stem_of_a_word_in_capitals_is_that_of_the_word(word: str) -> None:
             assert stem(token.upper()) == stem(token.lower()) == stem(token)
 
 
-@given(TEXTS)
-@example("(1,200 users') O'Neil’s plan_two,plan-three 3.14. 2\u00a0plans \u2028ten")
-@example("a" * 130 + "1" * 130)
-def test_words_cut_at_blanks_are_the_words_of_the_whole_text(text: str) -> None:
-    assert sorted(stems_of(cut(text))) == sorted(content_stems(text))
-    assert different_stems(text) == set(content_stems(text))
+@given(st.lists(TEXTS, max_size=4), st.lists(TEXTS, max_size=4))
+@example(["(1,200 users') O'Neil’s plan_two,plan-three 3.14. 2\u00a0plans \u2028ten"], [""])
+@example(
+    ["a" * 130 + "1" * 130, ". , ... 'a' a.b.c,d a.b.c,d"], ["sixteen.letters' sixteen.letters, seventeen.letters"]
+)
+def test_words_read_together_are_the_words_of_each_text(before: list[str], texts: list[str]) -> None:
+    vocabulary = Vocabulary()
+    vocabulary.read(before)  # what was met before, or was not
+    for _ in range(2):
+        words = vocabulary.read(texts)
+        owners = np.repeat(np.arange(len(texts)), np.diff(words.bounds))
+        numbers, of = vocabulary.stems(words.numbers, owners)
+        for place, text in enumerate(texts):
+            found = [vocabulary.stem_names[number] for number in numbers[of == place].tolist()]
+            assert sorted(found) == sorted(content_stems(text))
 
 
-@given(TEXTS, st.lists(TEXTS, max_size=3))
-def test_a_passage_that_is_remembered_gives_the_overlap_it_gave(response: str, passages: list[str]) -> None:
+@given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=3)), min_size=1, max_size=5))
+def test_overlap_is_the_share_of_the_content_words_that_the_passages_hold(
+    texts: list[tuple[str, list[str]]],
+) -> None:
+    """Of many at once as of each alone, by the words that a pattern finds in the whole text."""
+    expected = [share(response, passages) for response, passages in texts]
+    assert [found.overlap for found in READER.signals(texts)] == expected
+    assert [READER.signals([one])[0].overlap for one in texts] == expected
+
+
+def share(response: str, passages: list[str]) -> float | None:
     own = content_stems(response)
     held = {word for passage in passages for word in content_stems(passage)}
-    readable = any(passage and not passage.isspace() for passage in passages) and can_split(response)
-    share = sum(word in held for word in own) / len(own) if own else None
-    expected = share if readable and all(map(can_split, passages)) else None
-    assert lexical_overlap(response, passages) == expected
-    assert lexical_overlap(response, passages) == expected
+    if not own or not passages or not all(map(can_split, [response, *passages])):
+        return None
+    return sum(word in held for word in own) / len(own)
+
+
+def lexical_overlap(response: str, passages: list[str]) -> float | None:
+    return READER.signals([(response, passages)])[0].overlap

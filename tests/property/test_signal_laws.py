@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracejudge.sampling import Condition, SamplingPolicy, sample
-from tracejudge.signals import compute_signals
-from tracejudge.signals.first_look import FirstLook, first_look
+from tracejudge.signals import compute_signals, signals_of
 from tracejudge.signals.language import guess_language
 from tracejudge.signals.refusal import REFUSAL_PHRASES, is_refusal
-from tracejudge.signals.stems import cut, tokens
+from tracejudge.signals.stems import tokens
+from tracejudge.signals.word_signals import WORDS
 from tracejudge.testing import make_trace
 
 anything = st.one_of(
@@ -127,23 +127,42 @@ english = st.lists(
 )
 
 
+responses = english.map(" ".join) | english.map("".join) | anything
+
+
 @settings(deadline=None)
-@given(english.map(" ".join) | english.map("".join) | anything)
-def test_what_the_first_look_is_certain_of_is_what_the_closer_looks_say(response: str) -> None:
-    seen = first_look(response, cut(response))
-    assert not seen.english or guess_language(response) == "en"
-    assert not seen.no_refusal or not is_refusal(response)
-    signals = compute_signals(make_trace(query="", response=response))
-    assert (signals.language, signals.refusal) == (guess_language(response), is_refusal(response))
+@given(st.lists(responses, min_size=1, max_size=4))
+@example([". " * 200 + "none", "none", "n/a " + ". " * 200])
+@example(["the plan " * 40 + "is not known", "I do not know " * 30, "'" * 330 + " no answer"])
+def test_what_the_first_look_is_certain_of_is_what_the_closer_looks_say(texts: list[str]) -> None:
+    for response, seen in zip(texts, WORDS.signals([(response, ()) for response in texts]), strict=True):
+        assert not seen.english or guess_language(response) == "en"
+        assert not seen.no_refusal or not is_refusal(response)
+    found = signals_of([make_trace(query="", response=response) for response in texts])
+    assert [(one.language, one.refusal) for one in found] == [
+        (guess_language(response), is_refusal(response)) for response in texts
+    ]
 
 
 def test_the_first_look_settles_a_plain_english_answer() -> None:
     response = "The engine was built in 1820, and it is still in use."
-    assert first_look(response, cut(response)) == FirstLook(english=True, no_refusal=True)
+    assert WORDS.signals([(response, ())]) == [(True, True, None)]
+
+
+def test_the_first_look_settles_an_answer_whose_only_no_stands_far_behind() -> None:
+    response = f"The engine was built in 1820. {'It is in use. ' * 30} Nobody is not pleased."
+    assert WORDS.signals([(response, ())]) == [(True, True, None)]
 
 
 @given(phrases, around, around)
 def test_the_first_look_overlooks_no_refusal(phrase: str, before: str, behind: str) -> None:
     said = re.sub(r"\\w[+*]?|\(\?:|\(|\)|\?|\\b|\[|\]|\{[0-9,]+\}|\^", "", phrase.split("|")[0])
     response = f"{before} {said} {behind}"
-    assert not (first_look(response, cut(response)).no_refusal and is_refusal(response))
+    assert not (WORDS.signals([(response, ())])[0].no_refusal and is_refusal(response))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(anything, st.none() | anything, nodes), max_size=5))
+def test_signals_of_many_are_those_of_each(given_texts: list[tuple[str, str | None, list[dict[str, object]]]]) -> None:
+    traces = [make_trace(query=query, response=text, source_nodes=some) for query, text, some in given_texts]
+    assert signals_of(traces) == [compute_signals(trace) for trace in traces]

@@ -10,9 +10,7 @@ from llama_index.core.evaluation import BatchEvalRunner
 from tracejudge.judging.evaluators.lexical import LexicalEvaluator, explain, probability
 from tracejudge.judging.judgement import Judgement
 from tracejudge.scores import Decision
-from tracejudge.signals import stems as stem_words
 from tracejudge.signals.lexical import can_split, main_script, match, sentences
-from tracejudge.signals.overlap import Remembered, lexical_overlap
 from tracejudge.signals.stems import stem, tokens
 
 PASSAGE = (
@@ -191,25 +189,6 @@ def test_the_main_script_is_that_of_most_letters() -> None:
     assert main_script("1234 !?") == ""
 
 
-@pytest.mark.parametrize(
-    ("response", "passages", "overlap"),
-    [
-        ("Ten users per account", [PASSAGE], 1.0),
-        ("Ten zebras", [PASSAGE], 0.5),
-        ("zebras graze", [PASSAGE], 0.0),
-        ("Ten users", ["ten", "users"], 1.0),
-        ("Ten users", [], None),
-        ("Ten users", ["  "], None),
-        ("it is", [PASSAGE], None),
-        ("我们的办公室", [PASSAGE], None),
-    ],
-)
-def test_lexical_overlap_is_the_share_of_content_words(
-    response: str, passages: list[str], overlap: float | None
-) -> None:
-    assert lexical_overlap(response, passages) == overlap
-
-
 @pytest.mark.parametrize(("word", "digits"), [("five", "5"), ("ten", "10"), ("twelve", "12"), ("twenty", "20")])
 def test_a_number_that_a_passage_spells_out_is_held_by_it(word: str, digits: str) -> None:
     found = match(f"It allows {digits} users.", [f"It allows {word} users."])
@@ -221,26 +200,3 @@ def test_the_explanation_is_bounded() -> None:
     found = match("word " * 5000, [PASSAGE])
     assert found is not None
     assert len(explain(found)) <= 2_000
-
-
-def test_long_tokens_are_not_kept_in_the_cache() -> None:
-    def kept() -> int:
-        return len(stem_words.STEMS)
-
-    assert lexical_overlap("The limit is 10 users", ["a limit of 10 users"]) == 1.0
-    before = kept()
-    long = "1" + ".1234567890" * 9
-    assert lexical_overlap(long, [long]) == 1.0
-    assert kept() == before
-
-
-def test_few_passages_are_remembered_the_latest_among_them() -> None:
-    passages = Remembered(most_stems=200)  # of either generation
-    for number in range(1_000):
-        passages.words(f"passage{number} holds these words")
-        assert len(passages) <= 2 * 200 // 20
-    again = passages.words("passage999 holds these words")
-    assert again is passages.words("passage999 holds these words")
-    assert again is not None
-    assert set(again) == {"passage999", "hold", "word"}
-    assert passages.words("这是一个关于退款的段落") is None

@@ -12,6 +12,8 @@ from tracejudge.signals.language import LANGUAGE_CHARS, guess_language
 from tracejudge.signals.refusal import REFUSAL_CHARS, is_refusal
 from tracejudge.testing import make_trace
 
+PASSAGE = "The plan Basic allows ten users per account."
+
 
 def test_lengths_scores_and_counts_of_a_trace() -> None:
     trace = make_trace(
@@ -63,6 +65,28 @@ def test_a_passage_of_two_megabytes_costs_no_more_than_its_start() -> None:
     assert signals.context_chars == len(filler) + 15
     assert signals.lexical_overlap == 0.0  # the second passage lies behind the first OVERLAP_CONTEXT_CHARS
     assert len(filler) > OVERLAP_CONTEXT_CHARS
+
+
+@pytest.mark.parametrize(
+    ("response", "passages", "overlap"),
+    [
+        ("Ten users per account", [PASSAGE], 1.0),
+        ("Ten zebras", [PASSAGE], 0.5),
+        ("zebras graze", [PASSAGE], 0.0),
+        ("Ten users", ["ten", "users"], 1.0),
+        ("“Ten users”—it’s per account…", [PASSAGE], 1.0),
+        ("Ten users", [], None),
+        ("Ten users", ["  "], None),
+        ("it is", [PASSAGE], None),
+        ("我们的办公室", [PASSAGE], None),
+        ("Ten users", [PASSAGE, "我们的办公室"], None),
+    ],
+)
+def test_lexical_overlap_is_the_share_of_content_words(
+    response: str, passages: list[str], overlap: float | None
+) -> None:
+    trace = make_trace(response=response, source_nodes=[{"text": text} for text in passages])
+    assert compute_signals(trace).lexical_overlap == overlap
 
 
 def test_signals_are_ready_for_json() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from tracejudge.judging import JudgeTask
 from tracejudge.quick import made_quickly
 from tracejudge.sampling import EpochBook, SampledTrace, SamplingPolicy, sample
 from tracejudge.scores import LIVE_RUN, SHADOW_RUN, Decision, JudgeId, LedgerRow, TraceKey
-from tracejudge.signals import compute_signals
+from tracejudge.signals import signals_of
 from tracejudge.store import Known, StoredTrace
 from tracejudge_consumer.stages.read import IntakeRecord
+from tracejudge_sdk.trace import Trace
 
 _NOBODY: frozenset[JudgeId] = frozenset()
 _NO_EPOCHS = EpochBook()
@@ -50,6 +52,16 @@ class Plan:
         )
 
 
+class _Open(NamedTuple):
+    """A trace about which there is something to decide: by these judges."""
+
+    record: IntakeRecord
+    trace: Trace
+    invalid: frozenset[JudgeId]  # of which an invalid score is stored
+    names: list[str]
+    unscored: bool
+
+
 def plan(
     records: Sequence[IntakeRecord],
     known: Mapping[TraceKey, Known],
@@ -76,6 +88,7 @@ def plan(
     tasks: list[PlannedTask] = []
     ledger: list[LedgerRow] = []
     settled = 0
+    todo: list[_Open] = []
     for record in records:
         trace, before = record.trace, known.get(record.key)
         if before is not None and before.event_time != trace.event_time:
@@ -84,9 +97,11 @@ def plan(
         unscored = not done and not invalid
         open_names = [name for name, judge_id in judge_ids.items() if judge_id not in done]
         settled += len(judge_ids) - len(open_names)
-        if not unscored and not open_names:
-            continue  # the redelivered usual: nothing to compute
-        signals = compute_signals(trace)
+        if unscored or open_names:  # not so is the redelivered usual: nothing to compute
+            todo.append(_Open(record, trace, invalid, open_names, unscored))
+    for (record, trace, invalid, open_names, unscored), signals in zip(
+        todo, signals_of([one.trace for one in todo]), strict=True
+    ):
         if unscored:
             place = record.place
             to_store.append(

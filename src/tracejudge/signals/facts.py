@@ -7,16 +7,15 @@ and the first `OVERLAP_CONTEXT_CHARS` of the passages in their order. Lengths an
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from tracejudge.quick import made_quickly
-from tracejudge.signals.first_look import first_look
 from tracejudge.signals.language import guess_language
-from tracejudge.signals.overlap import lexical_overlap
 from tracejudge.signals.refusal import is_refusal
-from tracejudge.signals.stems import cut
+from tracejudge.signals.word_signals import WORDS, WordSignals
 from tracejudge_sdk.trace import Trace
 
 OVERLAP_RESPONSE_CHARS: Final = 4_000
@@ -56,34 +55,76 @@ _VALUES: Final = attrgetter(*_NAMES)
 
 
 def compute_signals(trace: Trace) -> Signals:
-    """The signals of `trace`. Pure; raises nothing on any text."""
-    nodes = trace.source_nodes
-    response = trace.response or ""
-    texts = [text for node in nodes if (text := node.text)]
-    passages = [text for text in texts if not text.isspace()]
-    compared = response[:OVERLAP_RESPONSE_CHARS]
-    pieces = cut(compared)
-    seen = first_look(response, pieces)
+    """The signals of `trace`. Pure; raises nothing on any text. For many of them `signals_of` is quicker."""
+    return signals_of([trace])[0]
+
+
+def signals_of(traces: Sequence[Trace]) -> list[Signals]:
+    """The signals of each trace, as `compute_signals` gives them."""
+    found: list[Signals] = []
+    for some in _pieces([_Texts.of(trace) for trace in traces]):
+        found += map(_signals, some, WORDS.signals([(one.compared, one.compared_with) for one in some]))
+    return found
+
+
+class _Texts(NamedTuple):
+    """A trace, with the texts of it that are looked at."""
+
+    trace: Trace
+    context_chars: int
+    passages: list[str]  # those that are more than blanks
+    compared: str
+    compared_with: Sequence[str]
+
+    @classmethod
+    def of(cls, trace: Trace) -> _Texts:
+        texts = [text for node in trace.source_nodes if (text := node.text)]
+        passages = [text for text in texts if not text.isspace()]
+        chars = sum(map(len, texts))
+        response = trace.response or ""
+        if len(response) > OVERLAP_RESPONSE_CHARS:
+            response = response[:OVERLAP_RESPONSE_CHARS]
+        first = passages if chars <= OVERLAP_CONTEXT_CHARS else _first_chars(passages, OVERLAP_CONTEXT_CHARS)
+        return cls(trace, chars, passages, response, first)
+
+
+def _signals(texts: _Texts, words: WordSignals) -> Signals:
+    trace = texts.trace
+    response, nodes = trace.response or "", trace.source_nodes
     scores = [score for node in nodes if (score := node.score) is not None]
     return Signals(
         query_chars=len(trace.query),
         response_chars=len(response),
-        context_chars=sum(map(len, texts)),
+        context_chars=texts.context_chars,
         node_count=len(nodes),
-        text_node_count=len(passages),
-        language="en" if seen.english else guess_language(response) or guess_language(trace.query),
-        refusal=not seen.no_refusal and is_refusal(response),
-        lexical_overlap=lexical_overlap(compared, _first_chars(passages, OVERLAP_CONTEXT_CHARS), pieces),
+        text_node_count=len(texts.passages),
+        language="en" if words.english else guess_language(response) or guess_language(trace.query),
+        refusal=not words.no_refusal and is_refusal(response),
+        lexical_overlap=words.overlap,
         retrieval_score_min=min(scores) if scores else None,
         retrieval_score_median=_median(scores) if scores else None,
         retrieval_score_max=max(scores) if scores else None,
-        has_context=bool(passages),
+        has_context=bool(texts.passages),
     )
 
 
+def _pieces(texts: Sequence[_Texts]) -> Iterator[Sequence[_Texts]]:
+    """Those whose words are looked at together: few enough for a core's cache to hold what is made of them."""
+    begin = chars = 0
+    for at, one in enumerate(texts):
+        if at - begin >= _TOGETHER or chars >= _TOGETHER_CHARS:
+            yield texts[begin:at]
+            begin, chars = at, 0
+        chars += len(one.compared) + min(one.context_chars, OVERLAP_CONTEXT_CHARS)
+    if begin < len(texts):
+        yield texts[begin:]
+
+
+_TOGETHER: Final = 64
+_TOGETHER_CHARS: Final = 100_000
+
+
 def _first_chars(texts: list[str], limit: int) -> list[str]:
-    if sum(map(len, texts)) <= limit:
-        return texts
     found = []
     for text in texts:
         if limit <= 0:

@@ -19,8 +19,8 @@ LANGUAGE_CHARS: Final = 2_000
 """Enough for some 300 words; more text would not change the guess."""
 
 _MIN_WORDS: Final = 2  # different ones: "die" alone belongs to several languages
-_MIN_SHARE: Final = 0.12  # of the words: running text of a listed language has 25 to 50 %
-_MIN_LEAD: Final = 1.25  # over the second language: neighbours share words
+MIN_SHARE: Final = 0.12  # of the words: running text of a listed language has 25 to 50 %
+MIN_LEAD: Final = 1.25  # over the second language: neighbours share words
 
 # Letters that name a script, and the language that a text mostly in it is taken for; checked in this order.
 _SCRIPTS: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
@@ -85,7 +85,7 @@ _LANGUAGES_OF: Final[dict[str, tuple[str, ...]]] = {
     for words in STOP_WORDS.values()
     for word in words.split()
 }
-_ENGLISH: Final = frozenset(STOP_WORDS["en"].split())
+ENGLISH: Final = frozenset(STOP_WORDS["en"].split())
 _ALONE, _SHARED, _FOREIGN = 1, 2, 3
 _KINDS: Final = {
     word: _ALONE if languages == ("en",) else _SHARED if "en" in languages else _FOREIGN
@@ -143,9 +143,9 @@ def _by_words(text: str, script: str) -> str:
     if not ranked:
         return ""
     language, most = ranked[0]
-    if different[language] < _MIN_WORDS or most < _MIN_SHARE * len(words):
+    if different[language] < _MIN_WORDS or most < MIN_SHARE * len(words):
         return ""
-    if len(ranked) > 1 and most < _MIN_LEAD * ranked[1][1]:
+    if len(ranked) > 1 and most < MIN_LEAD * ranked[1][1]:
         return ""
     return language
 
@@ -175,8 +175,8 @@ def is_english(counts: WordCounts, words: Iterable[str]) -> bool:
     """True when a text in Latin letters with these counts is English, whatever the other languages have of it. `words`
     are its words, or some of them."""
     english = counts.alone + counts.shared
-    least = max(_MIN_LEAD * (counts.shared + counts.foreign), _MIN_SHARE * counts.words, 1)
-    return english >= least and _holds_different(words, _ENGLISH)
+    least = max(MIN_LEAD * (counts.shared + counts.foreign), MIN_SHARE * counts.words, 1)
+    return english >= least and _holds_different(words, ENGLISH)
 
 
 def _holds_different(words: Iterable[str], known: Collection[str]) -> bool:

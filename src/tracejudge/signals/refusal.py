@@ -8,12 +8,12 @@ about somebody else's lack of information is found wrongly; both are rare at the
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 REFUSAL_CHARS: Final = 240
 """About the first two sentences: where an answer that declines says so."""
 
-_SEEN: Final = REFUSAL_CHARS + 80  # so that a phrase which begins inside is seen whole
+SEEN_CHARS: Final = REFUSAL_CHARS + 80  # so that a phrase which begins inside is seen whole
 
 REFUSAL_PHRASES: Final[dict[str, tuple[str, ...]]] = {
     "en": (
@@ -114,33 +114,28 @@ _NEEDLES: Final[dict[str, tuple[str, ...]]] = {
 a pattern, and most answers hold none of them."""
 
 
-def may_refuse(piece: str) -> bool:
-    """False for a run of ASCII letters, digits, full stops, commas and apostrophes that stands in no refusal: where
-    all of them are so, `is_refusal` finds none in an ASCII text without grave accents."""
-    return piece.strip(".,'") in _NO_ANSWER_BEGINS or any(mark.stands_in(piece) for mark in _MARKS)
+def may_refuse(word: str) -> bool:
+    """False for a run of ASCII letters, digits, full stops, commas and apostrophes, in lower case, that stands in no
+    refusal: where all of them are so, `is_refusal` finds none in an ASCII text without grave accents."""
+    return _MARK.search(word) is not None
 
 
-class _Mark(NamedTuple):
-    """The longest run of a needle, and whether the needle has a blank before and behind it."""
-
-    run: str
-    begins: bool
-    ends: bool
-
-    def stands_in(self, piece: str) -> bool:
-        if self.begins:
-            return piece == self.run if self.ends else piece.startswith(self.run)
-        return piece.endswith(self.run) if self.ends else self.run in piece
-
-
-def _mark(needle: str) -> _Mark:
+def _mark(needle: str) -> str:
+    """A pattern for the longest run of a needle, which ends or begins a word where the needle has a blank."""
     run = max(reversed(needle.split()), key=len)  # of "as an ai" the last: the others stand in every text
     at = needle.rindex(run)
-    return _Mark(run, begins=at > 0, ends=at + len(run) < len(needle))
+    return (r"\A" if at else "") + re.escape(run) + (r"\Z" if at + len(run) < len(needle) else "")
 
 
-_MARKS: Final = frozenset(_mark(needle) for needles in _NEEDLES.values() for needle in needles if needle.isascii())
-_NO_ANSWER_BEGINS: Final = frozenset(re.findall("[a-z]+", text)[0] for text in _NO_ANSWER)
+_NO_ANSWER_BEGINS: Final = sorted({re.findall("[a-z]+", text)[0] for text in _NO_ANSWER})
+_MARK: Final = re.compile(
+    "|".join(
+        [
+            *sorted({_mark(needle) for needles in _NEEDLES.values() for needle in needles if needle.isascii()}),
+            rf"\A[.,']*(?:{'|'.join(_NO_ANSWER_BEGINS)})[.,']*\Z",
+        ]
+    )
+)
 
 _BY_LANGUAGE: Final = tuple(
     (_NEEDLES[language], re.compile("|".join(phrases))) for language, phrases in REFUSAL_PHRASES.items()
@@ -154,7 +149,7 @@ def is_refusal(response: str) -> bool:
     start = _start(response)
     if start.strip(_AROUND) in _NO_ANSWER:
         return True
-    start = start[:_SEEN]
+    start = start[:SEEN_CHARS]
     for needles, pattern in _IN_ASCII if start.isascii() else _BY_LANGUAGE:
         for needle in needles:
             if needle in start:
@@ -168,10 +163,10 @@ def is_refusal(response: str) -> bool:
 def _start(response: str) -> str:
     """In lower case, with plain apostrophes and single spaces: a few times what is looked at, or, where it is written
     so already, just that."""
-    start = response[:_SEEN]
+    start = response[:SEEN_CHARS]
     plain = start.isascii() and start.isprintable() and "  " not in start and start == start.strip()
     # A short word with hundreds of full stops behind it is no more than that word: only the whole text can tell.
-    if not plain or (len(response) > _SEEN and start.strip(_AROUND).lower() in _NO_ANSWER):
+    if not plain or (len(response) > SEEN_CHARS and start.strip(_AROUND).lower() in _NO_ANSWER):
         start = " ".join(response[: 4 * REFUSAL_CHARS].split())
     start = start.lower()
     # Looking each character up costs ten times as much as looking for the one that an ASCII text may hold.

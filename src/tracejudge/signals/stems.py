@@ -6,9 +6,7 @@ The stop list and the stemming are for English; other languages with spaces betw
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import chain
-from typing import Final, cast
+from typing import Final
 
 from tracejudge.signals.memo import Memo
 from tracejudge.signals.stop_words import NUMBER_WORDS, STOP_WORDS
@@ -79,41 +77,12 @@ def content_stems(text: str) -> list[str]:
     return list(filter(None, map(content_stem, tokens(text))))
 
 
-def _piece_stems(piece: str) -> str | tuple[str, ...]:
-    """Of what stands between two blanks, with its full stops and commas: "" for no stem, a tuple for several."""
-    found = content_stems(piece)
-    return found[0] if len(found) == 1 else tuple(found) or ""
+def stems_of(word: str) -> list[str]:
+    """As `content_stems` of what is seldom seen: nothing of it is remembered."""
+    return list(filter(None, map(_content_stem, tokens(word))))
 
 
-_PIECES: Final = Memo(_piece_stems)
 _INSIDE: Final = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyz.,'")
-_CUT: Final = bytes(low if low in _INSIDE or low >= 0x80 else 0x20 for low in bytes(range(256)).lower())
-"""Of a byte its lower case, or a blank for an ASCII sign that is in no word and no number."""
-
-
-def cut(text: str) -> list[str]:
-    """What stands between blanks and signs in `text`, with ASCII letters in lower case: runs of letters, digits, full
-    stops, commas and apostrophes."""
-    return text.encode("utf-8", "surrogatepass").translate(_CUT).decode("utf-8", "surrogatepass").split()
-
-
-def stems_of(pieces: Iterable[str]) -> list[str]:
-    """The stems of what `cut` gave: those of `content_stems`, in no order, in a third of the time, since no word
-    reaches over a blank."""
-    stems = list(filter(None, map(_PIECES.__getitem__, pieces)))
-    several = [one for one in stems if one.__class__ is tuple]
-    if several:
-        stems = [one for one in stems if one.__class__ is str]
-        stems += chain.from_iterable(several)
-    return cast("list[str]", stems)
-
-
-def different_stems(text: str) -> set[str]:
-    """The stems of `text`, each once: half of a passage's words say nothing new."""
-    stems = set(map(_PIECES.__getitem__, cut(text)))
-    stems.discard("")
-    several = [one for one in stems if one.__class__ is tuple]
-    if several:
-        stems.difference_update(several)
-        stems.update(*several)
-    return cast("set[str]", stems)
+CUT: Final = bytes(low if low in _INSIDE or low >= 0x80 else 0x20 for low in bytes(range(256)).lower())
+"""Of a byte of UTF-8 its lower case, or a blank for an ASCII sign that is in no word and no number: what is left
+between blanks are runs of letters, digits, full stops, commas and apostrophes, and no token reaches over a blank."""
