@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tracejudge.quick import made_quickly
 from tracejudge.signals.language import guess_language
 from tracejudge.signals.refusal import is_refusal
-from tracejudge.signals.word_signals import WORDS, WordSignals
 from tracejudge_sdk.trace import Trace
+
+if TYPE_CHECKING:
+    from tracejudge.signals.word_signals import WordSignals
 
 OVERLAP_RESPONSE_CHARS: Final = 4_000
 OVERLAP_CONTEXT_CHARS: Final = 16_000
@@ -61,6 +63,9 @@ def compute_signals(trace: Trace) -> Signals:
 
 def signals_of(traces: Sequence[Trace]) -> list[Signals]:
     """The signals of each trace, as `compute_signals` gives them."""
+    # Here, since it takes numpy, a tenth of a second to import, and most commands know signals by their names alone.
+    from tracejudge.signals.word_signals import WORDS
+
     found: list[Signals] = []
     for some in _pieces([_Texts.of(trace) for trace in traces]):
         found += map(_signals, some, WORDS.signals([(one.compared, one.compared_with) for one in some]))
