@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tracejudge.scores import JudgeCall, LedgerRow, Score
+from tracejudge.scores import JudgeCall, LedgerRow, Outcome, Score
 from tracejudge_consumer.distribution import Distribution
 from tracejudge_consumer.intake import PartitionKey
 
@@ -123,18 +123,22 @@ class Metrics:
 
     def scored(self, scores: Sequence[Score], ledger: Iterable[LedgerRow], calls: Sequence[JudgeCall]) -> None:
         """These were stored. Hundreds at once, so each counter is looked up once for all."""
-        for (judge, outcome), count in Tally((one.judge_name, one.outcome.value) for one in scores).items():
-            self.scores.labels(judge, outcome).inc(count)
-        invalid = Tally((one.judge_name, one.reason) for one in scores if not one.outcome.settled)
-        for (judge, reason), count in invalid.items():
-            self.invalid.labels(judge, reason).inc(count)
-        for (judge, decision), count in Tally((row.judge_name, row.decision.value) for row in ledger).items():
-            self.ledger.labels(judge, decision).inc(count)
-        for (judge, status), count in Tally((call.judge_name, call.status) for call in calls).items():
-            self.calls.labels(judge, status).inc(count)
         for judge in {one.judge_name for one in scores}:
-            ages = [one.judged_at - one.event_time for one in scores if one.judge_name == judge]
+            own = [one for one in scores if one.judge_name == judge]
+            outcomes = [one.outcome for one in own]
+            for outcome in Outcome:
+                if count := outcomes.count(outcome):  # an Enum's hash is a call of a function
+                    self.scores.labels(judge, outcome.value).inc(count)
+            ages = [one.judged_at - one.event_time for one in own]
             self.event_to_score.observe(judge, [max(0.0, age.total_seconds()) for age in ages])
+            if Outcome.INVALID in outcomes:
+                reasons = Tally([one.reason for one in own if one.outcome is Outcome.INVALID])
+                for reason, count in reasons.items():
+                    self.invalid.labels(judge, reason).inc(count)
+        for (judge, decision), count in Tally([(row.judge_name, row.decision.value) for row in ledger]).items():
+            self.ledger.labels(judge, decision).inc(count)
+        for (judge, status), count in Tally([(call.judge_name, call.status) for call in calls]).items():
+            self.calls.labels(judge, status).inc(count)
         for judge in {call.judge_name for call in calls}:
             self.judge_latency.observe(judge, [call.latency_ms / 1000 for call in calls if call.judge_name == judge])
 

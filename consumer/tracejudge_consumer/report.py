@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
@@ -78,26 +78,31 @@ _COUNTS: Final = tuple(one.name for one in fields(PipelineReport) if one.default
 class Tally:
     """Counts what judges say while it comes, one trace after the other; `report` gives it as one value."""
 
-    __slots__ = ("_invalid_reasons", "_ledger", "_outcomes", "_refused", "abandoned", "asked", "judge_calls")
+    __slots__ = ("_failed", "_invalid_reasons", "_ledger", "_passed", "_refused", "abandoned", "asked", "judge_calls")
 
     def __init__(self) -> None:
         self.asked = 0
         self.abandoned = 0
         self.judge_calls = 0
-        self._outcomes = dict.fromkeys(Outcome, 0)
+        self._passed = 0
+        self._failed = 0
         self._invalid_reasons: Counter[str] = Counter()
         self._ledger: Counter[Decision] = Counter()
         self._refused: Counter[str] = Counter()
 
-    def stored(self, result: PanelResult, refused: Mapping[str, int]) -> None:
-        """The store has this, but for `refused` rows, by reason."""
-        for score in result.scores:
-            self._outcomes[score.outcome] += 1
-            if score.outcome is Outcome.INVALID:
-                self._invalid_reasons[score.reason] += 1
-        for row in result.ledger:
-            self._ledger[row.decision] += 1
-        self.judge_calls += len(result.calls)
+    def stored(self, results: Iterable[PanelResult], refused: Mapping[str, int]) -> None:
+        """The store has these, but for `refused` rows, by reason."""
+        for result in results:
+            for score in result.scores:  # by identity: an Enum's hash is a call of a function
+                if score.outcome is Outcome.PASSED:
+                    self._passed += 1
+                elif score.outcome is Outcome.FAILED:
+                    self._failed += 1
+                else:
+                    self._invalid_reasons[score.reason] += 1
+            for row in result.ledger:
+                self._ledger[row.decision] += 1
+            self.judge_calls += len(result.calls)
         if refused:
             self._refused.update(refused)
 
@@ -106,9 +111,9 @@ class Tally:
             asked=self.asked,
             abandoned=self.abandoned,
             judge_calls=self.judge_calls,
-            passed=self._outcomes[Outcome.PASSED],
-            failed=self._outcomes[Outcome.FAILED],
-            invalid=self._outcomes[Outcome.INVALID],
+            passed=self._passed,
+            failed=self._failed,
+            invalid=self._invalid_reasons.total(),
             invalid_reasons=dict(self._invalid_reasons),
             ledger=dict(self._ledger),
             dead_letters=dict(self._refused),

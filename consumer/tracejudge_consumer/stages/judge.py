@@ -92,7 +92,7 @@ class Judging:
     async def store(self, result: PanelResult, invalid: InvalidJudges, counts: Tally) -> None:
         """Stores what judges said, or what was decided without one."""
         result = self.noted(result, invalid)
-        counts.stored(result, await self._writer.write(result))
+        counts.stored((result,), await self._writer.write(result))
 
     def noted(self, result: PanelResult, invalid: InvalidJudges) -> PanelResult:
         """What there is to store. Beside an invalid score no ledger row is put: the trace would count twice."""
@@ -177,12 +177,12 @@ class _UnderWay:
         self._asked = asked
         self._open = len(asked)
 
-    def stored(self, place: int, result: PanelResult, refused: Mapping[str, int]) -> None:
+    def stored(self, places: Sequence[int], results: Sequence[PanelResult], refused: Mapping[str, int]) -> None:
         asking = self._asking
-        asking.counts.stored(result, refused)
-        asking.counts.asked += 1
-        asking.told((self._asked[place].record.key,), ())
-        self._open -= 1
+        asking.counts.stored(results, refused)
+        asking.counts.asked += len(places)
+        asking.told([self._asked[place].record.key for place in places], ())
+        self._open -= len(places)
         if not self._open and not self.over.done():
             self.over.set_result(None)
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict, deque
 from typing import Final
 
 from tracejudge.judging import PanelResult
+from tracejudge.scores import Outcome
 from tracejudge_consumer.health import Health
 from tracejudge_consumer.metrics import Metrics
 
@@ -28,9 +29,10 @@ class JudgeWatch:
 
     def note(self, result: PanelResult) -> None:
         """These came from the judges just now."""
-        if not (result.gone or self._gone or self._failing) and all(one.outcome.settled for one in result.scores):
-            for score in result.scores:
-                self._reasons[score.judge_name].append("")
+        scores = result.scores
+        troubled = result.gone or self._gone or self._failing
+        if not troubled and len(scores) == 1 and scores[0].outcome is not Outcome.INVALID:  # the usual, once a trace
+            self._reasons[scores[0].judge_name].append("")
             return
         back = self._gone & {score.judge_name for score in result.scores if score.outcome.settled}
         for name in back:

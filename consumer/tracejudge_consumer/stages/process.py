@@ -230,8 +230,7 @@ class _OpenTraces:
     """
 
     def __init__(self, traces: Sequence[IntakeRecord], turn: Turn, finish: Finish) -> None:
-        self._traces = {record.key: record for record in traces}
-        self._waits = dict.fromkeys(self._traces, 0)
+        self._open = {record.key: _Open(record) for record in traces}
         self._left: set[TraceKey] = set()
         self._turn = turn
         self._finish = finish
@@ -241,22 +240,24 @@ class _OpenTraces:
     def wait_for(self, keys: Iterable[TraceKey]) -> None:
         """One more answer is to come about each of these."""
         for key in keys:
-            self._waits[key] += 1
+            self._open[key].waits += 1
 
     def done(self, keys: Iterable[TraceKey], left: Collection[TraceKey]) -> None:
         """One answer about each of these is stored, but for those that were left to somebody else."""
         if left:
             self._left.update(left)
+        ended = []
         for key in keys:
-            self._waits[key] -= 1
-            if not self._waits[key]:
-                self._end(key)
+            one = self._open[key]
+            one.waits -= 1
+            if not one.waits:
+                ended.append(key)
+        if ended:
+            self._end(ended)
 
     def finish_the_rest(self) -> None:
         """Those that wait for nothing are finished."""
-        for key, waits in self._waits.items():
-            if not waits:
-                self._end(key)
+        self._end([key for key, one in self._open.items() if not one.waits])
 
     def hand_over(self) -> None:
         """What is finished may be committed from now on."""
@@ -264,12 +265,23 @@ class _OpenTraces:
         if finished:
             self._finish(finished)
 
-    def _end(self, key: TraceKey) -> None:
-        if key not in self._left:
-            if not self._finished:
-                self._loop.call_soon(self.hand_over)
-            self._finished += self._traces[key].records
-        self._turn.leave(key)
+    def _end(self, keys: Sequence[TraceKey]) -> None:
+        if not self._finished:
+            self._loop.call_soon(self.hand_over)
+        for key in keys:
+            if key not in self._left:
+                self._finished += self._open[key].record.records
+        self._turn.leave(keys)
+
+
+class _Open:
+    """A trace, and of how many answers it waits."""
+
+    __slots__ = ("record", "waits")
+
+    def __init__(self, record: IntakeRecord) -> None:
+        self.record = record
+        self.waits = 0
 
 
 def _refused(inserted: Inserted) -> PipelineReport:

@@ -12,6 +12,8 @@ import contextlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from tracejudge.clock import Clock
@@ -30,12 +32,12 @@ _NONE: Final[Mapping[str, int]] = {}
 class Receiver(Protocol):
     """Whoever waits for results to be durable; told of each once, on the loop."""
 
-    def stored(self, place: int, result: PanelResult, refused: Mapping[str, int]) -> None:
-        """The store has it, but for `refused` rows, by reason. `place` is what it was handed in with."""
+    def stored(self, places: Sequence[int], results: Sequence[PanelResult], refused: Mapping[str, int]) -> None:
+        """The store has these, but for `refused` rows, by reason. `places` is what each was handed in with."""
         ...
 
     def failed(self, error: BaseException) -> None:
-        """It is not stored, and will not be: `error` says that this program or the store's schema is wrong."""
+        """Some are not stored, and will not be: `error` says that this program or the store's schema is wrong."""
         ...
 
 
@@ -51,7 +53,7 @@ class _One:
     def __init__(self) -> None:
         self.refused: asyncio.Future[Mapping[str, int]] = asyncio.get_running_loop().create_future()
 
-    def stored(self, place: int, result: PanelResult, refused: Mapping[str, int]) -> None:
+    def stored(self, places: Sequence[int], results: Sequence[PanelResult], refused: Mapping[str, int]) -> None:
         if not self.refused.done():
             self.refused.set_result(refused)
 
@@ -101,7 +103,7 @@ class ResultWriter:
         """As `write` for whoever has other results to wait for: `receiver` is told what became of this one."""
         rows = len(result.calls) + len(result.ledger) + len(result.scores)
         if not rows:
-            receiver.stored(place, result, _NONE)
+            receiver.stored((place,), (result,), _NONE)
             return
         self._waiting.append(_Waiting(result, receiver, place))
         self._rows += rows
@@ -124,8 +126,7 @@ class ResultWriter:
                     if not isinstance(error, Exception):
                         raise
                 else:
-                    for number, one in enumerate(batch):
-                        one.receiver.stored(one.place, one.result, refused.get(number, _NONE))
+                    _tell(batch, refused)
         finally:
             self._task = None
 
@@ -166,3 +167,20 @@ class ResultWriter:
         for row in inserted.rejected:
             _LOG.error("the store refused a row (%s): %s", row.reason, row.detail)
             refused[rows[row.index][0]][f"store_{row.reason}"] += 1
+
+
+def _tell(batch: Sequence[_Waiting], refused: Mapping[int, Counter[str]]) -> None:
+    """Each receiver of its results; `refused` by their places in the batch. Those of one came in a row, most often."""
+    begin = 0
+    for receiver, some in groupby(batch, _RECEIVER):
+        mine = list(some)
+        end = begin + len(mine)
+        not_taken: Counter[str] = Counter()
+        for number in refused:
+            if begin <= number < end:
+                not_taken.update(refused[number])
+        receiver.stored([one.place for one in mine], [one.result for one in mine], not_taken or _NONE)
+        begin = end
+
+
+_RECEIVER: Final = attrgetter("receiver")

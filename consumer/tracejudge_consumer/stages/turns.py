@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tracejudge.scores import TraceKey
 
@@ -11,48 +11,56 @@ from tracejudge.scores import TraceKey
 class Turn:
     """One batch's place in the rows of those who work on its traces. `before` says whom it waits for, by trace."""
 
-    __slots__ = ("_last", "_mine", "before")
+    __slots__ = ("_last", "_mine", "_waiting", "before")
 
-    def __init__(
-        self,
-        last: dict[TraceKey, asyncio.Event],
-        mine: dict[TraceKey, asyncio.Event],
-        before: Mapping[TraceKey, asyncio.Event],
-    ) -> None:
+    def __init__(self, last: dict[TraceKey, Turn], mine: Iterable[TraceKey]) -> None:
+        self._mine = dict.fromkeys(mine)
+        self.before: Mapping[TraceKey, Turn] = {key: last[key] for key in self._mine if key in last}
         self._last = last
-        self._mine = mine
-        self.before = before
+        self._waiting: dict[TraceKey, asyncio.Event] = {}  # of the few that somebody waits for
+
+    @property
+    def keys(self) -> Collection[TraceKey]:
+        """The traces it has not left."""
+        return self._mine.keys()
 
     async def comes(self) -> None:
         """Waits until everybody who took one of these traces before has left it."""
-        for event in self.before.values():
-            await event.wait()
+        for key, other in self.before.items():
+            await other.left(key)
 
-    def leave(self, key: TraceKey) -> None:
-        """Lets the next one have this trace. May be called twice."""
-        event = self._mine.pop(key, None)
-        if event is not None:
-            event.set()
-            if self._last.get(key) is event:
-                del self._last[key]
+    async def left(self, key: TraceKey) -> None:
+        """Waits until this batch has left the trace."""
+        if key in self._mine:
+            await self._waiting.setdefault(key, asyncio.Event()).wait()
+
+    def leave(self, keys: Iterable[TraceKey]) -> None:
+        """Lets the next one have these traces. May be called twice."""
+        mine, last = self._mine, self._last
+        for key in keys:
+            if key in mine:
+                del mine[key]
+                if last.get(key) is self:
+                    del last[key]
+        if self._waiting:
+            for key in [key for key in self._waiting if key not in mine]:
+                self._waiting.pop(key).set()
 
     def leave_all(self) -> None:
-        for key in tuple(self._mine):
-            self.leave(key)
+        self.leave(tuple(self._mine))
 
 
 class Turns:
     """Who works on which trace at present. For one event loop."""
 
     def __init__(self) -> None:
-        self._last: dict[TraceKey, asyncio.Event] = {}
+        self._last: dict[TraceKey, Turn] = {}
 
     def take(self, keys: Iterable[TraceKey]) -> Turn:
         """A place behind everybody who asked for one of `keys` before.
 
         All keys are taken in one step, so everybody waits for earlier ones only and nobody for each other.
         """
-        mine = {key: asyncio.Event() for key in keys}
-        before = {key: self._last[key] for key in mine if key in self._last}
-        self._last.update(mine)
-        return Turn(self._last, mine, before)
+        turn = Turn(self._last, keys)
+        self._last.update(dict.fromkeys(turn.keys, turn))
+        return turn

@@ -161,13 +161,21 @@ def is_refusal(response: str) -> bool:
 
 
 def _start(response: str) -> str:
-    """In lower case, with plain apostrophes and single spaces: a few times what is looked at, or, where it is written
-    so already, just that."""
-    start = response[:SEEN_CHARS]
-    plain = start.isascii() and start.isprintable() and "  " not in start and start == start.strip()
+    """In lower case, with plain apostrophes and single spaces: at least what is looked at, where there is so much."""
+    some = response[: SEEN_CHARS + _BLANKS]
+    start = some if _is_plain(some) else " ".join(some.split())
+    whole = len(response) <= len(some)
     # A short word with hundreds of full stops behind it is no more than that word: only the whole text can tell.
-    if not plain or (len(response) > SEEN_CHARS and start.strip(_AROUND).lower() in _NO_ANSWER):
+    if not whole and (len(start) <= SEEN_CHARS or len(start.strip(_AROUND)) <= _LONGEST_NO_ANSWER):
         start = " ".join(response[: 4 * REFUSAL_CHARS].split())
     start = start.lower()
     # Looking each character up costs ten times as much as looking for the one that an ASCII text may hold.
     return start.replace("`", "'") if start.isascii() else start.translate(_APOSTROPHES)
+
+
+_LONGEST_NO_ANSWER: Final = max(map(len, _NO_ANSWER))
+_BLANKS: Final = 40  # more than one at a place, at the start of most texts
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and "  " not in text and text == text.strip()
