@@ -36,6 +36,7 @@ from tracejudge.judging.client import Completion, Message
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import JudgeId, Outcome, Score
 from tracejudge.signals import signals_of
+from tracejudge.signals.word_signals import WORDS
 from tracejudge.store import Store, StoredTrace, open_store
 from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.intake.sqlite import SqliteIntake
@@ -141,6 +142,7 @@ def ours(at: Place) -> float:
         policy=SamplingPolicy(),
         limits=PipelineLimits(lag_interval_s=0.2),
     )
+    WORDS.forget_passages()  # those of an earlier round: passages come again within one, as they do in traffic
     with settled_heap():  # as `tracejudge consume` does
         began = time.process_time()
         report = pipeline.run(until_idle=True)

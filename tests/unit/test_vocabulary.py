@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tracejudge.signals import vocabulary as module
+from tracejudge.signals.passages import Passages
 from tracejudge.signals.stems import content_stems
 from tracejudge.signals.vocabulary import MOST_WORDS, Integers, Lanes, Vocabulary
 from tracejudge.signals.word_signals import WordReader
@@ -85,3 +86,37 @@ def test_threads_that_read_at_once_get_what_each_gets_alone() -> None:
         together = list(pool.map(reader.signals, texts))
     assert together[:1] == alone
     assert [found[0].overlap for found in together] == [pytest.approx(1 / 3)] * 200
+
+
+def test_few_passages_are_remembered_the_latest_among_them() -> None:
+    passages = Passages(Vocabulary(), most_stems=200)  # of either generation
+    for number in range(1_000):
+        passages.stems([f"passage{number} holds these words"])
+        assert len(passages) <= 2 * 200 // 50
+    text = "passage999 holds these words"
+    (again,) = passages.stems([text])
+    assert again is not None
+    assert passages.stems([text, "another", text])[0] is again
+    assert len(again) == 3
+
+
+def test_a_passage_that_is_asked_for_stays_while_others_come_and_go() -> None:
+    passages = Passages(Vocabulary(), most_stems=200)
+    (first,) = passages.stems(["the passage of every answer"])
+    for number in range(100):
+        found, _ = passages.stems(["the passage of every answer", f"passage{number}"])
+        assert found is first
+
+
+def test_of_several_passages_each_has_its_own_stems() -> None:
+    vocabulary = Vocabulary()
+    passages = Passages(vocabulary)
+    texts = ["ten users", "", "这是一个关于退款的段落", "e.g.b.c zebras, ten", "…", "ten users"]
+    for _ in range(2):
+        found = passages.stems(texts)
+        names = vocabulary.stem_names
+        assert found[2] is None
+        for text, stems in zip(texts, found, strict=True):
+            if stems is not None:
+                assert sorted(names[number] for number in stems.tolist()) == sorted(content_stems(text))
+    assert passages.stems([]) == []

@@ -10,6 +10,8 @@ import numpy as np
 
 from tracejudge.signals.first_look import first_looks
 from tracejudge.signals.lexical import can_split
+from tracejudge.signals.passages import Passages
+from tracejudge.signals.typesetting import plain
 from tracejudge.signals.vocabulary import Integers, Vocabulary, Words
 
 Texts = tuple[str, Sequence[str]]
@@ -33,58 +35,53 @@ class WordReader:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._vocabulary = Vocabulary()
+        self._begin()
 
     def signals(self, texts: Sequence[Texts]) -> list[WordSignals]:
         """Those of each response with its passages. Of some hundred thousand characters in all at the most."""
-        responses = [_plain(response) for response, _ in texts]
-        passages = [_plain(passage) for _, some in texts for passage in some]
+        responses = [plain(response) for response, _ in texts]
+        passages = [passage for _, some in texts for passage in some]
         owners = np.repeat(np.arange(len(texts)), [len(some) for _, some in texts])
         with self._lock:
             if self._vocabulary.is_full:
-                self._vocabulary = Vocabulary()
-            words = self._vocabulary.read(responses + passages)
+                self._begin()
+            words = self._vocabulary.read(responses)
             english, no_refusal = first_looks(words, self._vocabulary, responses)
-            overlaps = _overlaps(words, self._vocabulary, owners, len(texts))
-        for number in _unspaced(responses, passages, owners):
-            overlaps[number] = None
+            overlaps = self._overlaps(words, passages, owners)
+        for number, response in enumerate(responses):
+            if overlaps[number] is not None and not response.isascii() and not can_split(response):
+                overlaps[number] = None
         return list(map(WordSignals, english, no_refusal, overlaps))
 
+    def forget_passages(self) -> None:
+        """Passages are read anew from now on; words stay known."""
+        with self._lock:
+            self._passages = Passages(self._vocabulary)
+
+    def _begin(self) -> None:
+        self._vocabulary = Vocabulary()
+        self._passages = Passages(self._vocabulary)  # what it remembers are numbers of this vocabulary
+
+    def _overlaps(self, words: Words, passages: Sequence[str], of_passages: Integers) -> list[float | None]:
+        """Of each response, whose words are given, with the passages whose response is `of_passages`."""
+        count = len(words.bounds) - 1
+        given = self._passages.stems(passages)
+        readable = [stems for stems in given if stems is not None]
+        owners = of_passages[[stems is not None for stems in given]]
+        sought = (
+            np.concatenate(readable) if readable else _NO_STEMS,
+            np.repeat(owners, [len(stems) for stems in readable]),
+        )
+        own = self._vocabulary.stems(words.numbers, np.repeat(np.arange(count), np.diff(words.bounds)))
+        every = np.bincount(own[1], minlength=count)
+        held = np.bincount(own[1][self._vocabulary.held(own, sought)], minlength=count)
+        with_passages = np.bincount(of_passages, minlength=count)
+        comparable = (every > 0) & (with_passages > 0) & (np.bincount(owners, minlength=count) == with_passages)
+        shares = (held / np.maximum(every, 1)).tolist()
+        return [share if is_one else None for share, is_one in zip(shares, comparable.tolist(), strict=True)]
+
+
+_NO_STEMS: Final = np.zeros(0, np.int64)
 
 WORDS: Final = WordReader()
 """Of this process."""
-
-
-def _overlaps(words: Words, vocabulary: Vocabulary, of_passages: Integers, count: int) -> list[float | None]:
-    """Of each of `count` responses, where the words are theirs and then those of the passages, whose response is
-    `of_passages`."""
-    owners = np.repeat(np.append(np.arange(count), of_passages), np.diff(words.bounds))
-    begin = words.bounds[count]
-    own = vocabulary.stems(words.numbers[:begin], owners[:begin])
-    given = vocabulary.stems(words.numbers[begin:], owners[begin:])
-    every = np.bincount(own[1], minlength=count)
-    held = np.bincount(own[1][vocabulary.held(own, given)], minlength=count)
-    comparable = (every > 0) & (np.bincount(of_passages, minlength=count) > 0)
-    shares = (held / np.maximum(every, 1)).tolist()
-    return [share if is_one else None for share, is_one in zip(shares, comparable.tolist(), strict=True)]
-
-
-def _unspaced(responses: Sequence[str], passages: Sequence[str], of_passages: Integers) -> set[int]:
-    """The numbers of responses that, or a passage of which, are in a script without spaces between words."""
-    found = {at for at, text in enumerate(responses) if not text.isascii() and not can_split(text)}
-    odd = [at for at, text in enumerate(passages) if not text.isascii() and not can_split(text)]
-    return found.union(of_passages.take(odd).tolist()) if odd else found
-
-
-def _plain(text: str) -> str:
-    """`text` with the signs of typesetting as ASCII has them, or blanks: to all that looks at words they are the same,
-    and most texts that hold any hold no other character beyond ASCII."""
-    if text.isascii():
-        return text
-    for sign, plain in _SIGNS:
-        if sign in text:
-            text = text.replace(sign, plain)
-    return text
-
-
-_SIGNS: Final = (("\u2019", "'"), *((sign, " ") for sign in "\u201c\u201d\u2013\u2014\u2022\u2026\u00a0\u00b0\u00ae"))
