@@ -70,6 +70,8 @@ def test_settled_beats_invalid_and_the_first_settled_wins(contract_store: Store)
     contract_store.traces.insert([stored(0)])
     (found,) = contract_store.scores.of_trace("t-000000")
     assert found == passed
+    assert contract_store.scores.outcomes("live") == {Outcome.PASSED: 1}
+    assert contract_store.scores.outcomes("another") == {}
     assert [s.judged_at for s in folded(contract_store)] == [later[1]]
 
 

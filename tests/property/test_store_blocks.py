@@ -17,6 +17,7 @@ from tracejudge.store import StoredTrace
 from tracejudge.store.blocks import Block, IrregularRows
 from tracejudge.store.calls import Calls
 from tracejudge.store.score_blocks import call_block, score_block
+from tracejudge.store.score_rows import version_of, versions_of
 from tracejudge.store.scores import Scores
 from tracejudge.store.table import Table
 from tracejudge.store.trace_blocks import trace_block
@@ -105,6 +106,14 @@ def call(**changes: Any) -> JudgeCall:
     return replace(one, **changes)
 
 
+@given(st.lists(st.tuples(st.sampled_from([0, 0, 0, 4095]), st.booleans(), st.integers(0, 2**52)), max_size=4))
+def test_versions_of_many_are_those_of_each(some: Sequence[tuple[int, bool, int]]) -> None:
+    revisions = [revision for revision, _, _ in some]
+    settled = [is_settled for _, is_settled, _ in some]
+    judged_us = [us for _, _, us in some]
+    assert versions_of(revisions, settled, judged_us) == [version_of(*row) for row in some]
+
+
 @given(st.lists(st.builds(lambda at, cost: call(started_at=at, cost_usd=cost), instants, st.none() | st.just(0.5))))
 def test_calls_have_the_cells_of_their_rows(some: Sequence[JudgeCall]) -> None:
     assert columns_as_rows(Calls, call_block(some), len(some)) == rows_of(Calls, some)
@@ -119,6 +128,7 @@ def test_calls_have_the_cells_of_their_rows(some: Sequence[JudgeCall]) -> None:
         {"score": "1"},
         {"outcome": Outcome.INVALID},
         {"outcome": "passed"},
+        {"outcome": "invalid", "score": None},
         {"inclusion_probability": 0.0},
         {"inclusion_probability": float("nan")},
         {"feedback": "half a \ud83d"},

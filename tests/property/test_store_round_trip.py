@@ -53,6 +53,8 @@ def test_a_replay_reads_what_was_served_or_all_of_it_that_a_prompt_can_hold(
     whole, asked = store.traces.served(where, most=100), store.traces.served(where, most=100, asked=True)
     assert len(whole) == len(asked) == len(stored)
     assert whole.part(0, 100) == _of(stored)
+    apart = [id(held) for trace in asked.part(0, 100).traces for held in (trace.tags, *trace.source_nodes)]
+    assert len(set(apart)) == len(apart)  # what is changed of one trace is changed of no other
     parts = [trace for row in range(len(asked)) for trace in asked.part(row, row + 1).traces]
     for kept, one, row in zip(parts, stored, range(len(asked)), strict=True):
         assert content_hash(kept) == content_hash(one.trace)

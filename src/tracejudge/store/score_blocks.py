@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tracejudge.scores import JudgeCall, LedgerRow, Outcome, Score
 from tracejudge.store.blocks import Block, IrregularRows, instants_us
-from tracejudge.store.score_rows import MAX_REVISION, version_of
+from tracejudge.store.score_rows import MAX_REVISION, versions_of
+
+_PASSED: Final = Outcome.PASSED.value
+_FAILED: Final = Outcome.FAILED.value
+_INVALID: Final = Outcome.INVALID.value
 
 
 def score_block(scores: Sequence[Score]) -> Block:
     """The columns of `scores`. Raises IrregularRows where a cell needs a closer look."""
     block = _places(scores)
-    outcomes = [one.outcome for one in scores]
-    settled = [outcome is Outcome.PASSED or outcome is Outcome.FAILED for outcome in outcomes]
-    for one, is_settled in zip(scores, settled, strict=True):
-        # What is stored for these is not what they say: see `score_rows.sound`.
-        number = one.score
-        if (number is None) == is_settled or (number is not None and not 0.0 <= number <= 1.0):
-            raise IrregularRows("score")
-        if not is_settled and one.outcome is not Outcome.INVALID:
-            raise IrregularRows("outcome")
-    block.texts("outcome", [outcome.value for outcome in outcomes])
-    block.optional_reals("score", [one.score for one in scores])
+    settled = _add_outcomes(block, scores)
     block.texts("reason", [one.reason for one in scores])
     block.texts("feedback", [one.feedback for one in scores])
     block.texts("raw_reply", [one.raw_reply for one in scores])
@@ -42,7 +37,7 @@ def score_block(scores: Sequence[Score]) -> Block:
     block.add("judged_at", judged_us)
     revisions = [one.revision for one in scores]
     block.wholes("revision", revisions, high=MAX_REVISION)
-    block.add("row_version", list(map(version_of, revisions, settled, judged_us)))
+    block.add("row_version", versions_of(revisions, settled, judged_us))
     return block
 
 
@@ -65,6 +60,32 @@ def call_block(calls: Sequence[JudgeCall]) -> Block:
     block.reals("latency_ms", [one.latency_ms for one in calls])
     block.texts("model_reported", [one.model_reported for one in calls])
     return block
+
+
+def _add_outcomes(block: Block, scores: Sequence[Score]) -> Sequence[bool]:
+    """Outcomes and their numbers; gives which of them are settled."""
+    # By identity: an enumeration's own hash, equality and `value` are a call of Python each.
+    words = [
+        _PASSED
+        if one is Outcome.PASSED
+        else _FAILED
+        if one is Outcome.FAILED
+        else _INVALID
+        if one is Outcome.INVALID
+        else None
+        for one in [score.outcome for score in scores]
+    ]
+    if None in words:
+        raise IrregularRows("outcome")
+    settled = [word is not _INVALID for word in words]
+    numbers = [one.score for one in scores]
+    said = [number for number in numbers if number is not None]
+    # What is stored for others is not what they say: see `score_rows.sound`.
+    if [number is not None for number in numbers] != settled or (said and not 0.0 <= min(said) <= max(said) <= 1.0):
+        raise IrregularRows("score")
+    block.texts("outcome", words)
+    block.optional_reals("score", numbers)
+    return settled
 
 
 def _places(rows: Sequence[Score] | Sequence[LedgerRow]) -> Block:

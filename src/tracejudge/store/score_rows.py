@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,6 +25,14 @@ def version_of(revision: int, settled: bool, judged_us: int) -> int:
     equally late, and then the last row inserted wins among equals.
     """
     return revision << 52 | settled << _SETTLED_BIT | max(0, _LOW - judged_us)
+
+
+def versions_of(revisions: Sequence[int], settled: Sequence[bool], judged_us: Sequence[int]) -> list[int]:
+    """`version_of` each."""
+    if all(settled) and not any(revisions) and max(judged_us, default=0) <= _LOW:  # the usual batch
+        first = version_of(0, True, 0)
+        return [first - us for us in judged_us]
+    return list(map(version_of, revisions, settled, judged_us))
 
 
 def row_version(score: Score) -> int:

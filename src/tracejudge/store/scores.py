@@ -213,6 +213,14 @@ class Scores(Table[Score]):
             self._connection.query(f"SELECT count() FROM scores FINAL {conditions}", conditions.parameters)[0][0]
         )
 
+    def outcomes(self, run_id: str) -> dict[Outcome, int]:
+        """How many scores of a run have each outcome; none without a score."""
+        rows = self._connection.query(
+            "SELECT outcome, count() FROM scores FINAL WHERE run_id = {run_id:String} GROUP BY outcome",
+            {"run_id": run_id},
+        )
+        return {Outcome(outcome): int(count) for outcome, count in rows}
+
     def span(self, where: ScoreFilter) -> tuple[datetime, datetime] | None:
         """The first and the last event time; None without a score."""
         conditions = score_conditions(where)
