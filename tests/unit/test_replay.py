@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.panels import llm_spec
+from tracejudge.errors import JudgeGone
 from tracejudge.judging import Estimate, PanelResult
 from tracejudge.replay import Selection, SourceFile, makespan_s, plan_judge
-from tracejudge.replay.progress import Behind, OpenPage, Progress
+from tracejudge.replay.progress import Answered, Behind, OpenPage, Progress
+from tracejudge.replay.report import report_of
 from tracejudge.replay.selection import other_times
-from tracejudge.scores import Decision, JudgeId, LedgerRow
+from tracejudge.scores import Decision, JudgeCall, JudgeId, LedgerRow, Outcome
 from tracejudge.store import Draw, TraceFilter
 from tracejudge.testing import make_score
 from tracejudge.testing.builders import START
@@ -121,7 +124,9 @@ def test_the_place_never_moves_over_a_page_that_is_not_done(
     settled = [0] * len(pages)
     for n, asked_all in events:
         if not asked_all:
-            opened[n].answered(cut_off() if pages[n][1] else judged())
+            answered = Answered()
+            answered.add(cut_off() if pages[n][1] else judged())
+            opened[n].take(answered)
         progress.settle(opened[n])
         settled[n] += 1
         whole = 0
@@ -131,3 +136,26 @@ def test_the_place_never_moves_over_a_page_that_is_not_done(
             whole += 1
         assert progress.behind.traces == whole
         assert progress.behind.place == (None if whole == 0 else {"n": whole - 1})
+
+
+def test_a_report_counts_each_outcome_reason_decision_and_call() -> None:
+    calls = [
+        JudgeCall(
+            call_id=str(number), environment="production", app="shop", trace_id="t", judge_name="j",
+            judge_id=JudgeId("j@0"), status=status, cost_usd=0.5, started_at=START,
+        )
+        for number, status in enumerate(["ok", "timeout", "ok"])
+    ]  # fmt: skip
+    passed, failed, invalid = (make_score(n) for n in range(3))
+    failed = replace(failed, outcome=Outcome.FAILED, score=0.0)
+    invalid = replace(invalid, outcome=Outcome.INVALID, score=None, reason="refused")
+    gone = JudgeGone("j", "bad_key", "the key is refused")
+    report = report_of(
+        "again", scores=[passed, failed, invalid, passed], ledger=cut_off().ledger, calls=calls, gone=[gone, gone]
+    )
+    assert (report.passed, report.failed, report.invalid, report.invalid_reasons) == (2, 1, 1, {"refused": 1})
+    assert report.decisions == {Decision.OVER_BUDGET: 1}
+    assert (report.calls, report.failed_calls, report.cost_usd) == (3, 1, 1.5)
+    assert report.gone == (str(gone),)
+    unpriced = report_of("again", scores=[], ledger=[], calls=[replace(calls[0], cost_usd=None)], gone=[])
+    assert unpriced.cost_usd is None

@@ -11,13 +11,14 @@ from typing import Any, cast
 import pytest
 
 from tests.support.panels import lexical_spec
+from tracejudge.errors import StoreUnavailable
 from tracejudge.judging import NothingSpent, Panel
-from tracejudge.replay import Selection, run
+from tracejudge.replay import ReplayReport, Selection, run
 from tracejudge.replay.manifest import OpenRun
 from tracejudge.replay.run import replay
 from tracejudge.replay.sources import Page, Place
-from tracejudge.scores import Score, Spend
-from tracejudge.store import RunManifest, ScoreFilter, Store, TraceFilter
+from tracejudge.scores import Outcome, Score, Spend
+from tracejudge.store import RunManifest, Store, TraceFilter
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.builders import START
 from tracejudge_sdk.trace import Trace
@@ -62,8 +63,8 @@ class SlowScores:
         self.most_ahead = max(self.most_ahead, given * PAGE_TRACES - self.stored)
         self.stored += len(rows)
 
-    def count(self, where: ScoreFilter) -> int:
-        return self.stored
+    def outcomes(self, run_id: str) -> dict[Outcome, int]:
+        return {Outcome.PASSED: self.stored}
 
 
 class Runs:
@@ -71,22 +72,23 @@ class Runs:
         """Nobody reads it here."""
 
 
+class Away:
+    """A store that cannot be told of a run."""
+
+    def save(self, manifest: RunManifest) -> None:
+        raise StoreUnavailable("the store is away")
+
+
 class Calls:
     def of_run(self, run_id: str) -> Spend:
         return Spend(0, 0.0)
 
 
-async def test_what_waits_for_a_slow_store_is_bounded_also_of_judges_that_answer_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(run, "_MOST_UNSTORED", MOST)
-    source, spec = Pages(), lexical_spec()
-    scores = SlowScores(source)
-
-    store: Any = SimpleNamespace(scores=scores, runs=Runs(), calls=Calls())
+async def replayed(source: Pages, scores: SlowScores, runs: Runs | Away) -> ReplayReport:
+    store: Any = SimpleNamespace(scores=scores, runs=runs, calls=Calls())
     manifest = RunManifest(run_id="again", kind="replay", started_at=START, manifest={"attempts": [{}]})
-    clock = ManualClock(START)
-    report = await replay(
+    clock, spec = ManualClock(START), lexical_spec()
+    return await replay(
         cast(Store, store),
         Panel([spec], clock=clock, spend=NothingSpent()),
         specs=[spec],
@@ -94,7 +96,25 @@ async def test_what_waits_for_a_slow_store_is_bounded_also_of_judges_that_answer
         run=OpenRun(run_id="again", selection=Selection(where=TraceFilter()), stored=manifest),
         clock=clock,
     )
+
+
+async def test_what_waits_for_a_slow_store_is_bounded_also_of_judges_that_answer_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "_MOST_UNSTORED", MOST)
+    source = Pages()
+    scores = SlowScores(source)
+    report = await replayed(source, scores, Runs())
     assert report.complete
     assert scores.stored == PAGES * PAGE_TRACES
     # One page is read ahead, and one waits for room.
     assert scores.most_ahead <= run._LEAST_OUT + MOST + 2 * PAGE_TRACES
+
+
+async def test_a_run_that_cannot_be_written_down_asks_nothing() -> None:
+    source = Pages()
+    scores = SlowScores(source)
+    with pytest.raises(StoreUnavailable):
+        await replayed(source, scores, Away())
+    assert scores.stored == 0
+    assert source.given <= 1  # what is read ahead

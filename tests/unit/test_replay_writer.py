@@ -13,7 +13,7 @@ from tracejudge.errors import StoreUnavailable
 from tracejudge.judging import PanelResult
 from tracejudge.replay import writer
 from tracejudge.replay.progress import Behind, OpenPage
-from tracejudge.replay.writer import Answer, Writer
+from tracejudge.replay.writer import Answers, Writer
 from tracejudge.scores import Score
 from tracejudge.store import Store
 from tracejudge.testing import make_score
@@ -43,12 +43,12 @@ class Told:
         self.errors: list[BaseException] = []
         self._more = asyncio.Condition()
 
-    async def __call__(self, answers: Sequence[Answer], error: BaseException | None) -> None:
+    async def __call__(self, answers: Answers, error: BaseException | None) -> None:
         if error is not None:
             self.errors.append(error)
             return
         async with self._more:
-            self.stored += len(answers)
+            self.stored += answers.count
             self._more.notify_all()
 
     async def until(self, stored: int) -> None:
@@ -56,9 +56,11 @@ class Told:
             await self._more.wait_for(lambda: self.stored >= stored)
 
 
-def answer(number: int) -> Answer:
-    result = PanelResult(scores=(make_score(number),), ledger=(), calls=(), gone=())
-    return Answer(OpenPage(place={}, counts=Behind()), result)
+PAGE = OpenPage(place={}, counts=Behind())
+
+
+def answer(number: int) -> PanelResult:
+    return PanelResult(scores=(make_score(number),), ledger=(), calls=(), gone=())
 
 
 def writer_of(scores: Scores, told: Told) -> Writer:
@@ -73,10 +75,10 @@ def writer_of(scores: Scores, told: Told) -> Writer:
 async def test_what_comes_during_an_insert_goes_with_the_next() -> None:
     scores, told = Scores(), Told()
     writing = writer_of(scores, told)
-    writing.put(answer(0))
+    writing.put(PAGE, answer(0))
     await asyncio.sleep(0)
     for number in range(1, 6):
-        writing.put(answer(number))
+        writing.put(PAGE, answer(number))
     scores.go.set()
     await writing.flush()
     assert [len(rows) for rows in scores.inserts] == [1, 5]
@@ -88,11 +90,11 @@ async def test_what_comes_after_a_failure_is_tried_all_the_same() -> None:
     scores.failing = True
     scores.go.set()
     writing = writer_of(scores, told)
-    writing.put(answer(0))
+    writing.put(PAGE, answer(0))
     await writing.flush()
     assert [str(error) for error in told.errors] == ["the store is away"]
     scores.failing = False
-    writing.put(answer(1))
+    writing.put(PAGE, answer(1))
     await writing.flush()
     assert told.stored == 1
 
@@ -102,13 +104,13 @@ async def test_enough_of_them_wait_for_no_others(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(writer, "_ENOUGH", 3)
     scores, told = Scores(), Told()
     writing = writer_of(scores, told)
-    writing.put(answer(0))
+    writing.put(PAGE, answer(0))
     await asyncio.sleep(0)
     for number in range(1, 4):  # enough, while an insert is on its way
-        writing.put(answer(number))
+        writing.put(PAGE, answer(number))
     scores.go.set()
     await told.until(4)
     for number in range(4, 7):
-        writing.put(answer(number))
+        writing.put(PAGE, answer(number))
     await told.until(7)
     await writing.flush()

@@ -15,8 +15,8 @@ from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.replay.progress import Behind
 from tracejudge.replay.report import ReplayReport
 from tracejudge.replay.selection import Selection, other_times
-from tracejudge.scores import RESERVED_RUNS
-from tracejudge.store import RunManifest, ScoreFilter, Store
+from tracejudge.scores import RESERVED_RUNS, Outcome
+from tracejudge.store import RunManifest, Store
 
 KIND: Final = "replay"
 
@@ -143,10 +143,9 @@ def finished(stored: RunManifest, report: ReplayReport, behind: Behind, *, store
 
 def _totals(store: Store, run_id: str) -> dict[str, Any]:
     spent = store.calls.of_run(run_id)
+    outcomes = store.scores.outcomes(run_id)
     return {
-        "passed": store.scores.count(ScoreFilter(run_id=run_id, outcome="passed")),
-        "failed": store.scores.count(ScoreFilter(run_id=run_id, outcome="failed")),
-        "invalid": store.scores.count(ScoreFilter(run_id=run_id, outcome="invalid")),
+        **{outcome.value: outcomes.get(outcome, 0) for outcome in Outcome},
         "calls": spent.calls,
         "usd": None if spent.unpriced else spent.usd,
     }

@@ -42,18 +42,35 @@ class OpenPage:
     left: int = 1
     to_come: bool = field(default=False)  # something of it waits for a later attempt
 
-    def answered(self, result: PanelResult) -> None:
-        """Takes what came of one question."""
+    def take(self, answered: Answered) -> None:
+        """Takes what came of some of its questions."""
+        self.counts.settled += answered.settled
+        self.counts.decided += answered.decided
+        self.to_come = self.to_come or answered.to_come
+
+
+@dataclass(slots=True)
+class Answered:
+    """What came of some questions of one page."""
+
+    questions: int = 0
+    settled: int = 0
+    decided: int = 0  # without being settled
+    to_come: bool = False  # something waits for a later attempt
+
+    def add(self, result: PanelResult) -> None:
+        """One question more."""
+        self.questions += 1
         for score in result.scores:
             if score.outcome is Outcome.INVALID:
-                self.counts.decided += 1
+                self.decided += 1
             else:
-                self.counts.settled += 1
+                self.settled += 1
         for row in result.ledger:
             if row.decision in _TO_COME:
                 self.to_come = True
             else:
-                self.counts.decided += 1
+                self.decided += 1
 
 
 class Progress:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tracejudge.judging import PanelResult
-from tracejudge.scores import Decision, Outcome
+from tracejudge.errors import JudgeGone
+from tracejudge.scores import Decision, JudgeCall, LedgerRow, Outcome, Score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,22 +62,31 @@ class ReplayReport:
         )
 
 
-def report_of(run_id: str, results: Sequence[PanelResult]) -> ReplayReport:
+def report_of(
+    run_id: str,
+    *,
+    scores: Sequence[Score],
+    ledger: Sequence[LedgerRow],
+    calls: Sequence[JudgeCall],
+    gone: Iterable[JudgeGone],
+) -> ReplayReport:
     """The counts of what judges said."""
-    scores = [score for result in results for score in result.scores]
-    calls = [call for result in results for call in result.calls]
-    outcomes = Counter(score.outcome for score in scores)
+    outcomes = [score.outcome for score in scores]
+    # By identity: to hash or to compare a member of an enumeration is a call of Python.
+    passed, failed = ([one is outcome for one in outcomes].count(True) for outcome in (Outcome.PASSED, Outcome.FAILED))
+    invalid = len(scores) - passed - failed
+    reasons = [score.reason for score in scores if score.outcome is Outcome.INVALID] if invalid else []
     return ReplayReport(
         run_id=run_id,
-        passed=outcomes[Outcome.PASSED],
-        failed=outcomes[Outcome.FAILED],
-        invalid=outcomes[Outcome.INVALID],
-        invalid_reasons=dict(Counter(score.reason for score in scores if score.outcome is Outcome.INVALID)),
-        decisions=dict(Counter(row.decision for result in results for row in result.ledger)),
+        passed=passed,
+        failed=failed,
+        invalid=invalid,
+        invalid_reasons=dict(Counter(reasons)),
+        decisions=dict(Counter(row.decision for row in ledger)),
         calls=len(calls),
-        failed_calls=sum(call.status != "ok" for call in calls),
+        failed_calls=len(calls) - [call.status for call in calls].count("ok"),
         cost_usd=_sum(call.cost_usd for call in calls),
-        gone=tuple(dict.fromkeys(str(error) for result in results for error in result.gone)),
+        gone=tuple(dict.fromkeys(map(str, gone))),
     )
 
 

@@ -7,7 +7,7 @@ nothing, and a process that is killed loses what was in flight. Judges that call
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -20,7 +20,7 @@ from tracejudge.replay.manifest import OpenRun, finished, with_cursor
 from tracejudge.replay.progress import Behind, OpenPage, Progress
 from tracejudge.replay.report import ReplayReport, report_of
 from tracejudge.replay.sources import Page, Source
-from tracejudge.replay.writer import Answer, Writer
+from tracejudge.replay.writer import Answers, Writer
 from tracejudge.scores import Decision, TraceKey
 from tracejudge.store import Known, Store
 from tracejudge_sdk.trace import Trace
@@ -53,7 +53,6 @@ async def replay(
     block) before each page: while it says yes, the replay takes no more on, and looks again every ten seconds.
     """
     replaying = _Replaying(store, panel, specs=specs, run=run, clock=clock, progress=progress)
-    await asyncio.to_thread(store.runs.save, run.stored)
     report = await replaying.through(source, live_lags=live_lags, sleep=sleep)
     manifest = await asyncio.to_thread(finished, run.stored, report, replaying.behind, store=store, now=clock.now())
     await asyncio.to_thread(store.runs.save, manifest)
@@ -118,6 +117,7 @@ class _Replaying:
         reader = ThreadPoolExecutor(1, "replay-read")
         ahead = _next_of(pages, reader)
         try:
+            await asyncio.to_thread(self._store.runs.save, self._run.stored)  # before anything is asked
             while (page := await ahead) is not None:
                 ahead = _next_of(pages, reader)
                 while await asyncio.to_thread(live_lags):
@@ -152,7 +152,7 @@ class _Replaying:
         for trace in page.traces:
             names = self._unsettled(known[_key(trace)]) if known else self._all
             counts.settled += len(self._all) - len(names)
-            if instant := names & self._instant:
+            if self._instant and (instant := names & self._instant):
                 at_once.append(_task(trace, instant))
             for name, alone in self._singly.items():
                 if name in names:
@@ -210,7 +210,7 @@ class _Replaying:
             nonlocal left
             left -= 1
             self._asked -= 1
-            put(Answer(page, result))
+            put(page, result)
             if self._asked <= enough:
                 self._room.set()
             if result.gone or (result.ledger and result.ledger[0].decision is Decision.OVER_BUDGET):
@@ -235,19 +235,25 @@ class _Replaying:
             self._told_at = now
             self._tell(self.report)
 
-    async def _stored(self, answers: Sequence[Answer], error: BaseException | None) -> None:
+    async def _stored(self, answers: Answers, error: BaseException | None) -> None:
         """Takes what the store has by now, or could not be given."""
-        self._held -= len(answers)
+        self._held -= answers.count
         self._failed = self._failed or error
         self._room.set()
         if error is not None:
             return
-        self.report += report_of(self._run.run_id, [one.result for one in answers])
-        for one in answers:
-            one.page.answered(one.result)
+        self.report += report_of(
+            self._run.run_id,
+            scores=answers.scores,
+            ledger=answers.ledger,
+            calls=answers.calls,
+            gone=answers.gone,
+        )
+        for page, answered in answers.pages.items():
+            page.take(answered)
         self._told()
         try:
-            await self._settle(Counter(one.page for one in answers))
+            await self._settle({page: answered.questions for page, answered in answers.pages.items()})
         except Exception as failure:  # noqa: BLE001 - raised where the run is waited for
             self._failed = self._failed or failure
 

@@ -7,12 +7,14 @@ merge all day.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple
+from typing import Final
 
+from tracejudge.errors import JudgeGone
 from tracejudge.judging import PanelResult
-from tracejudge.replay.progress import OpenPage
+from tracejudge.replay.progress import Answered, OpenPage
+from tracejudge.scores import JudgeCall, LedgerRow, Score
 from tracejudge.store import Store
 
 _PAUSE_S: Final = 1.0
@@ -24,14 +26,37 @@ _ENOUGH: Final = 4096
 """So many wait for no others: an insert of more costs no less for each."""
 
 
-class Answer(NamedTuple):
-    """What came of one question of a page."""
+class Answers:
+    """Rows that go into the store together, and what they are to the pages whose questions they answer.
 
-    page: OpenPage
-    result: PanelResult
+    What else a result holds is given up at once: two thousand of them wait for an insert, and judging goes on in the
+    memory that is free by then, which is in the CPU's cache.
+    """
+
+    __slots__ = ("calls", "count", "gone", "ledger", "pages", "scores")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.scores: list[Score] = []
+        self.ledger: list[LedgerRow] = []
+        self.calls: list[JudgeCall] = []
+        self.gone: list[JudgeGone] = []
+        self.pages: dict[OpenPage, Answered] = {}
+
+    def add(self, page: OpenPage, result: PanelResult) -> None:
+        """What came of one question of a page."""
+        self.count += 1
+        self.scores += result.scores
+        self.ledger += result.ledger
+        self.calls += result.calls
+        self.gone += result.gone
+        answered = self.pages.get(page)
+        if answered is None:
+            answered = self.pages[page] = Answered()
+        answered.add(result)
 
 
-Stored = Callable[[Sequence[Answer], "BaseException | None"], Awaitable[None]]
+Stored = Callable[[Answers, "BaseException | None"], Awaitable[None]]
 
 
 class Writer:
@@ -43,16 +68,16 @@ class Writer:
     def __init__(self, store: Store, *, stored: Stored) -> None:
         self._store = store
         self._stored = stored
-        self._waiting: list[Answer] = []
+        self._waiting = Answers()
         self._task: asyncio.Task[None] | None = None
         self._hurry = False
         self._go = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "replay-write")  # one alone: each keeps the memory of its largest insert
 
-    def put(self, answer: Answer) -> None:
-        """To be stored with the next insert."""
-        self._waiting.append(answer)
-        if len(self._waiting) == _ENOUGH:
+    def put(self, page: OpenPage, result: PanelResult) -> None:
+        """What came of one question, to be stored with the next insert."""
+        self._waiting.add(page, result)
+        if self._waiting.count == _ENOUGH:
             self._go.set()
         if self._task is None:
             self._task = asyncio.create_task(self._work())
@@ -67,8 +92,8 @@ class Writer:
 
     async def _work(self) -> None:
         try:
-            while self._waiting:
-                answers, self._waiting = self._waiting, []
+            while self._waiting.count:
+                answers, self._waiting = self._waiting, Answers()
                 try:
                     await asyncio.get_running_loop().run_in_executor(self._thread, self._insert, answers)
                 except BaseException as error:
@@ -82,19 +107,18 @@ class Writer:
             self._task = None
 
     async def _pause(self) -> None:
-        if not self._hurry and len(self._waiting) < _ENOUGH:
+        if not self._hurry and self._waiting.count < _ENOUGH:
             self._go.clear()
         try:
             await asyncio.wait_for(self._go.wait(), _PAUSE_S)
         except asyncio.TimeoutError:  # the usual end
             return
 
-    def _insert(self, answers: Sequence[Answer]) -> None:
-        results = [one.result for one in answers]
+    def _insert(self, answers: Answers) -> None:
         # Calls first: money that was spent is known even if the process dies before its verdicts are stored.
-        if calls := [row for result in results for row in result.calls]:
-            self._store.calls.insert(calls)
-        if ledger := [row for result in results for row in result.ledger]:
-            self._store.ledger.insert(ledger)
-        if scores := [row for result in results for row in result.scores]:
-            self._store.scores.insert(scores)
+        if answers.calls:
+            self._store.calls.insert(answers.calls)
+        if answers.ledger:
+            self._store.ledger.insert(answers.ledger)
+        if answers.scores:
+            self._store.scores.insert(answers.scores)
