@@ -125,8 +125,8 @@ def _pieces(texts: Sequence[_Texts]) -> Iterator[Sequence[_Texts]]:
         yield texts[begin:]
 
 
-_TOGETHER: Final = 64
-_TOGETHER_CHARS: Final = 100_000
+_TOGETHER: Final = 256
+_TOGETHER_CHARS: Final = 435200
 
 
 def _first_chars(texts: list[str], limit: int) -> list[str]:

@@ -24,7 +24,7 @@ Lanes = NDArray[np.uint64]
 MOST_WORDS: Final = 65_536
 """A vocabulary that has met so many is replaced by a new one: rare words go, and common ones are back at once."""
 
-_ROOM: Final = 2 * MOST_WORDS  # a piece of work begins below the half, and has no more words than that
+_ROOM: Final = 4 * MOST_WORDS  # a piece of work begins below the first quarter, and has no more words than the others
 _SLOT_BITS: Final = 18  # two slots a word at the worst: few have to be looked for in a second one
 _PROBES: Final = 4
 _LANE: Final = 8  # bytes of a number
@@ -79,12 +79,12 @@ class Vocabulary:
         # Lone surrogates can stand in JSON texts.
         parts = [text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass") for text in texts]
         run = b" %b%b" % (b" ".join(parts).translate(CUT), b" " * (_SHORT + 1))
-        bytes_of = np.frombuffer(run, np.uint8)
-        is_blank = bytes_of == _BLANK
+        signs = np.frombuffer(run, np.uint8)
+        is_blank = signs == _BLANK
+        is_blank[:-1] |= ((signs == _FULL_STOP) | (signs == _COMMA))[:-1] & is_blank[1:]
         edges = np.flatnonzero(is_blank[1:] != is_blank[:-1]) + 1
-        starts, ends = edges[0::2], edges[1::2]
-        last = bytes_of.take(ends - 1)
-        lengths = ends - starts - ((last == _FULL_STOP) | (last == _COMMA))
+        starts = edges[0::2]
+        lengths = edges[1::2] - starts
         offsets = np.cumsum([1, *[len(part) + 1 for part in parts]])
         return Words(self._numbers(run, starts, lengths), lengths, np.searchsorted(starts, offsets))
 
@@ -92,13 +92,17 @@ class Vocabulary:
         """The stems of these words by number, a stop word without one and others with several, and beside each the
         owner of its word."""
         stems = self._stems.take(numbers)
+        has_any = np.flatnonzero(stems)
+        stems, owners = stems.take(has_any), owners.take(has_any)
         several = np.flatnonzero(stems < 0)
-        if len(several):
-            more = [self._several[-number - 1] for number in stems.take(several).tolist()]
-            stems = np.append(stems, [number for numbers in more for number in numbers])
-            owners = np.append(owners, np.repeat(owners.take(several), [len(numbers) for numbers in more]))
-        is_stem = stems > 0
-        return stems[is_stem], owners[is_stem]
+        if not len(several):
+            return stems, owners
+        more = [self._several[-number - 1] for number in stems.take(several).tolist()]
+        times = [len(numbers) for numbers in more]
+        return (
+            np.append(np.delete(stems, several), [number for numbers in more for number in numbers]),
+            np.append(np.delete(owners, several), np.repeat(owners.take(several), times)),
+        )
 
     def held(self, own: tuple[Integers, Integers], given: tuple[Integers, Integers]) -> NDArray[np.bool_]:
         """Of each stem of `own`, whether `given` has it too for the same owner. Owners are counted from 0."""
@@ -118,13 +122,16 @@ class Vocabulary:
     def _numbers(self, run: bytes, starts: Integers, lengths: Integers) -> Integers:
         # At every byte the number that the eight from there on are: read where words begin, and cut where they end.
         lanes = np.ascontiguousarray(np.ndarray((len(run) - _LANE + 1,), "<u8", run, strides=(1,)))
-        first = lanes.take(starts) & _MASKS.take(lengths, mode="clip")
-        second = lanes.take(starts + _LANE) & _MASKS.take(lengths - _LANE, mode="clip")
+        first = lanes.take(starts) & _MASKS.take(np.minimum(lengths, _LANE))
+        second = np.zeros_like(first)
+        longer = np.flatnonzero(lengths > _LANE)
+        rest = np.minimum(lengths.take(longer) - _LANE, _LANE)
+        second[longer] = lanes.take(starts.take(longer) + _LANE) & _MASKS.take(rest)
         slots = self._slots(first, second)
         rows = self._table.take(slots, axis=0)
         numbers: Integers = rows[:, 2].astype(np.int64)
         fits = lengths <= _SHORT
-        (left,) = np.nonzero(~(fits & (rows[:, 0] == first) & (rows[:, 1] == second)))
+        left = np.flatnonzero((rows[:, 0] != first) | (rows[:, 1] != second) | ~fits)
         for _ in range(_PROBES - 1):
             if not len(left):
                 return numbers
