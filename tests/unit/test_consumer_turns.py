@@ -1,0 +1,64 @@
+"""Batches that hold the same trace: one after the other, in the order of taking, and nobody waits for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tracejudge.scores import TraceKey
+from tracejudge_consumer.stages.turns import Turns
+
+A, B, C = (TraceKey("prod", "app", name) for name in "abc")
+
+
+async def a_while() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_a_batch_waits_for_the_traces_it_shares_and_no_others() -> None:
+    turns = Turns()
+    first, second, third = turns.take([A, B]), turns.take([B, C]), turns.take([C])
+    assert not first.before
+    assert (set(second.before), set(third.before)) == ({B}, {C})
+    waiting = [asyncio.ensure_future(turn.comes()) for turn in (first, second, third)]
+    await a_while()
+    assert [one.done() for one in waiting] == [True, False, False]
+    first.leave([A])
+    await a_while()
+    assert not waiting[1].done()
+    first.leave([B, B])
+    await a_while()
+    assert [one.done() for one in waiting] == [True, True, False]
+    second.leave_all()
+    await asyncio.gather(*waiting)
+
+
+async def test_what_was_left_holds_up_nobody() -> None:
+    turns = Turns()
+    first = turns.take([A])
+    second = turns.take([A])
+    first.leave([A])
+    await second.comes()
+    second.leave([A])
+    assert not turns.take([A, B]).before
+
+
+async def test_several_may_wait_for_one() -> None:
+    turns = Turns()
+    first = turns.take([A])
+    waiting = [asyncio.ensure_future(first.left(A)) for _ in range(3)]
+    await a_while()
+    first.leave([A])
+    await asyncio.gather(*waiting)
+
+
+async def test_a_later_batch_is_waited_for_by_those_behind_it_not_by_those_before() -> None:
+    turns = Turns()
+    first, second = turns.take([A]), turns.take([A])
+    first.leave([A])
+    third = turns.take([A])
+    waiting = asyncio.ensure_future(third.comes())
+    await a_while()
+    assert not waiting.done()
+    second.leave([A])
+    await waiting
