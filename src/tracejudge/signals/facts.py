@@ -126,7 +126,7 @@ def _pieces(texts: Sequence[_Texts]) -> Iterator[Sequence[_Texts]]:
 
 
 _TOGETHER: Final = 256
-_TOGETHER_CHARS: Final = 435200
+_TOGETHER_CHARS: Final = 250_000
 
 
 def _first_chars(texts: list[str], limit: int) -> list[str]:

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracejudge.signals.lexical import can_split
 from tracejudge.signals.typesetting import plain
-from tracejudge.signals.vocabulary import Integers, Vocabulary
+from tracejudge.signals.vocabulary import Vocabulary
 
 _MOST_STEMS: Final = 500_000  # of a generation: two of them are some 10 MB, and a few thousand passages
 _AS_MUCH_AS: Final = 50  # stems: what an entry takes beside its own
 
 _Key = tuple[int, int]
-_Stems = Integers | None
+_Stems = NDArray[np.int32] | None
 
 
 class Passages:
@@ -64,7 +65,7 @@ class Passages:
         order = np.argsort(owners, kind="stable")  # all but those of a word with several stand in order
         pieces = np.split(stems[order], np.searchsorted(owners[order], np.arange(1, len(texts))))
         # Copies, so that one passage that is kept does not keep all that were read with it.
-        found: dict[_Key, _Stems] = {key: piece.copy() for key, piece in zip(texts, pieces, strict=False)}
+        found: dict[_Key, _Stems] = {key: piece.astype(np.int32) for key, piece in zip(texts, pieces, strict=False)}
         return {**found, **dict.fromkeys(unspaced)}
 
     def _keep(self, passages: dict[_Key, _Stems]) -> None:
@@ -74,5 +75,5 @@ class Passages:
         self._young.update(passages)
 
 
-_ABSENT: Final = np.zeros(0, np.int64)
+_ABSENT: Final = np.zeros(0, np.int32)
 """In the place of what is not remembered: told apart by identity."""

@@ -38,7 +38,7 @@ class WordReader:
         self._begin()
 
     def signals(self, texts: Sequence[Texts]) -> list[WordSignals]:
-        """Those of each response with its passages. Of some hundred thousand characters in all at the most."""
+        """Those of each response with its passages. Of some 300 000 characters in all at the most."""
         responses = [plain(response) for response, _ in texts]
         passages = [passage for _, some in texts for passage in some]
         owners = np.repeat(np.arange(len(texts)), [len(some) for _, some in texts])
@@ -69,7 +69,7 @@ class WordReader:
         readable = [stems for stems in given if stems is not None]
         owners = of_passages[[stems is not None for stems in given]]
         sought = (
-            np.concatenate(readable) if readable else _NO_STEMS,
+            np.concatenate(readable).astype(np.int64) if readable else _NO_STEMS,
             np.repeat(owners, [len(stems) for stems in readable]),
         )
         own = self._vocabulary.stems(words.numbers, np.repeat(np.arange(count), np.diff(words.bounds)))
