@@ -8,56 +8,33 @@ answers these are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracejudge.signals.language import ENGLISH, LANGUAGE_CHARS, MIN_LEAD, MIN_SHARE, ascii_words, count_words
-from tracejudge.signals.refusal import SEEN_CHARS, may_refuse
+from tracejudge.signals.language import LANGUAGE_CHARS, MIN_LEAD, MIN_SHARE
+from tracejudge.signals.refusal import SEEN_CHARS
+from tracejudge.signals.vocabulary import Integers, Vocabulary, Words
+from tracejudge.signals.word_facts import COUNT_BITS
 
-if TYPE_CHECKING:
-    from tracejudge.signals.vocabulary import Vocabulary, Words
-
-_BITS: Final = 12  # of a count: no text of LANGUAGE_CHARS has more words
-_MASK: Final = (1 << _BITS) - 1
-_MAY_REFUSE: Final = 4 * _BITS
-_ENGLISH_BITS: Final = {word: 1 << number for number, word in enumerate(sorted(ENGLISH))}
-
-
-def word_facts(word: str) -> tuple[int, int]:
-    """What is known of a word, so that of a text it is known by a sum and by a union of bits.
-
-    First its counts in one number: its runs of letters, those known as English alone, as shared with other languages,
-    as foreign, and 1 where it may stand in a refusal. Then a bit for each of the commonest English words.
-    """
-    if not word.isascii():
-        return 0, 0  # no text with such a word is decided here
-    runs = [word] if word.isalpha() else ascii_words(word)
-    words, alone, shared, foreign = count_words(runs)
-    bits = 0
-    for run in runs:
-        if run in _ENGLISH_BITS:
-            bits |= _ENGLISH_BITS[run]
-    counts = words | alone << _BITS | shared << 2 * _BITS | foreign << 3 * _BITS | may_refuse(word) << _MAY_REFUSE
-    return counts, bits
+_MASK: Final = (1 << COUNT_BITS) - 1
+_MAY_REFUSE: Final = 4 * COUNT_BITS
 
 
 def first_looks(
     words: Words, vocabulary: Vocabulary, responses: Sequence[str]
 ) -> tuple[Sequence[bool], Sequence[bool]]:
-    """Of which of these it is certain that they are English, and of which that they are no refusal. They are the first
-    of the texts that `words` are of."""
-    bounds = words.bounds[: len(responses) + 1]
-    begins, ends = bounds[:-1], bounds[1:]
-    numbers = words.numbers[: bounds[-1]]
-    counts = vocabulary.counts.take(numbers)
+    """Of which of these, whose words are given, it is certain that they are English, and of which that they are no
+    refusal."""
+    begins, ends = words.bounds[:-1], words.bounds[1:]
+    counts = vocabulary.counts.take(words.numbers)
     # Each field of a sum has room for a whole text; what runs over in the sum of all texts is gone in a difference.
-    total = np.diff(np.append(0, np.cumsum(counts)).take(bounds))
-    alone, shared, foreign = (total >> place * _BITS & _MASK for place in (1, 2, 3))
+    total = np.diff(np.append(0, np.cumsum(counts)).take(words.bounds))
+    alone, shared, foreign = (total >> place * COUNT_BITS & _MASK for place in (1, 2, 3))
     known = alone + shared
     least = np.maximum(np.maximum(MIN_LEAD * (shared + foreign), MIN_SHARE * (total & _MASK)), 1)
-    different = np.bitwise_or.reduceat(np.append(vocabulary.english.take(numbers), 0), begins)
+    different = np.bitwise_or.reduceat(np.append(vocabulary.english.take(words.numbers), 0), begins)
     several = (different & (different - 1) != 0) & (ends > begins)
     certain = np.array(
         [len(text) <= LANGUAGE_CHARS and text.isascii() and "`" not in text for text in responses], np.bool_
@@ -66,13 +43,11 @@ def first_looks(
     return english.tolist(), (certain & _no_refusal(words, counts, begins, ends)).tolist()
 
 
-def _no_refusal(
-    words: Words, counts: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _no_refusal(words: Words, counts: Integers, begins: Integers, ends: Integers) -> NDArray[np.bool_]:
     """No word may stand in a refusal, or the first that does stands behind what is searched for one."""
     marked = np.append(np.flatnonzero(counts >> _MAY_REFUSE), len(counts))
     first = marked.take(np.searchsorted(marked, begins))
-    before = np.append(0, np.cumsum(words.lengths[: len(counts)] + 1))  # a blank at the least between two words
+    before = np.append(0, np.cumsum(words.lengths + 1))  # a blank at the least between two words
     far = before.take(np.minimum(first, ends)) - before.take(begins) > SEEN_CHARS
     # Full stops and the like are passed over at the start; letters are not, so that the text is no bare "none".
     lettered = np.append(counts, 0).take(begins) & _MASK > 0

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracejudge.signals.first_look import word_facts
 from tracejudge.signals.stems import CUT, stems_of
+from tracejudge.signals.word_facts import word_facts
 
 Integers = NDArray[np.int64]
 Lanes = NDArray[np.uint64]
@@ -46,7 +46,7 @@ class Words(NamedTuple):
 class Vocabulary:
     """Words and what is known of them, by number. For one thread at a time.
 
-    `counts` and `english` are what `first_look.word_facts` says of each.
+    `counts` and `english` are what `word_facts` says of each.
     """
 
     def __init__(self) -> None:
