@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 DEFAULT_CONFIG: Final = "tracejudge.toml"
@@ -61,8 +62,15 @@ class Moment(click.ParamType[datetime]):
         return moment.astimezone(timezone.utc)
 
 
-def config_option(command: _Command) -> _Command:
-    """`--config FILE`, from $TRACEJUDGE_CONFIG or ./tracejudge.toml."""
+def typed_last(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """What was typed, here or before the verb of a group: `alerts -c FILE show ID` is `alerts show ID -c FILE`."""
+    key = f"{__name__}.{param.name}"  # a context and those of its verbs share `meta`
+    if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
+        ctx.meta[key] = value
+    return ctx.meta.get(key, value)
+
+
+def _config_option(*, exposed: bool) -> Callable[[_Command], _Command]:
     return click.option(
         "-c",
         "--config",
@@ -71,13 +79,27 @@ def config_option(command: _Command) -> _Command:
         envvar="TRACEJUDGE_CONFIG",
         default=DEFAULT_CONFIG,
         show_default=True,
+        callback=typed_last,
+        expose_value=exposed,
         help="The settings file.",
-    )(command)
+    )
+
+
+def config_option(command: _Command) -> _Command:
+    """`--config FILE`, from $TRACEJUDGE_CONFIG or ./tracejudge.toml; also typed before a group's verb."""
+    return _config_option(exposed=True)(command)
+
+
+def group_config_option(command: _Command) -> _Command:
+    """The same for a group that only has verbs: they take what was typed before them."""
+    return _config_option(exposed=False)(command)
 
 
 def json_option(command: _Command) -> _Command:
-    """`--json`: the same facts for a machine."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(command)
+    """`--json`: the same facts for a machine; also typed before a group's verb."""
+    return click.option("--json", "as_json", is_flag=True, callback=typed_last, help="Print JSON instead of tables.")(
+        command
+    )
 
 
 def exact_option(command: _Command) -> _Command:

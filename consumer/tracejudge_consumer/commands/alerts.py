@@ -17,7 +17,7 @@ from tracejudge_consumer.commands.alert_rules import list_rules
 from tracejudge_consumer.commands.alert_show import show
 from tracejudge_consumer.commands.alert_trials import NO_SERIES, explain, try_history, try_rules
 from tracejudge_consumer.commands.alert_verbs import accept, acknowledge, actions, dismiss, mark, silence
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, config_option, json_option, typed_last
 from tracejudge_consumer.rendering import (
     console,
     harmless,
@@ -32,8 +32,12 @@ from tracejudge_consumer.rendering import (
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
 
-_since_option = click.option("--since", type=Moment(), default="7d", show_default=True, help="Events from then on.")
-_limit_option = click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+_since_option = click.option(
+    "--since", type=Moment(), default="7d", show_default=True, callback=typed_last, help="Events from then on."
+)
+_limit_option = click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, callback=typed_last
+)
 
 
 @click.group(

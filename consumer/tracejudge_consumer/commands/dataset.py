@@ -17,7 +17,7 @@ from tracejudge.datasets.versions import diff, read_dataset, write_version
 from tracejudge.errors import CheckFailed, NotFound
 from tracejudge.scores import Label, TraceKey
 from tracejudge.store import Store, TraceFilter
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, config_option, group_config_option, json_option
 from tracejudge_consumer.rendering import console, ident, one_line, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -36,6 +36,7 @@ Examples:
   tracejudge dataset llama-index questions/v0002.jsonl --out rag_dataset.json
   tracejudge score questions/v0002.jsonl --engine my_app.rag:engine --judge faithfulness --max-usd 2""",
 )
+@group_config_option
 def command() -> None:
     """Datasets out of stored traffic: build a version, tell two apart, hand one to LlamaIndex."""
 

@@ -39,10 +39,12 @@ Examples:
   tracejudge dead-letters drop 0.1234.9f86d081""",
 )
 @click.pass_context
-def command(context: click.Context) -> None:
+@config_option
+@json_option
+def command(context: click.Context, config: str, as_json: bool) -> None:
     """Look at records nobody could read, send them again, or give them up. Without a command: list them."""
     if context.invoked_subcommand is None:
-        context.invoke(list_letters)
+        context.invoke(list_letters, config=config, as_json=as_json)
 
 
 def choice_options(words: _Command) -> _Command:

@@ -19,7 +19,7 @@ from tracejudge.reports import (
 from tracejudge.store import RateQuery
 from tracejudge.windows import PassRate
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
-from tracejudge_consumer.options import Moment, config_option, exact_option, json_option
+from tracejudge_consumer.options import Moment, config_option, exact_option, group_config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -35,6 +35,7 @@ Examples:
   tracejudge release check v42 --against v41
   tracejudge release check --help              what decides, and the exit status""",
 )
+@group_config_option
 def command() -> None:
     """Compare a new release with the old one on live traffic."""
 

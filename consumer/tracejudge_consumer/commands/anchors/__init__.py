@@ -7,6 +7,7 @@ import click
 from tracejudge_consumer.commands.anchors.build import build
 from tracejudge_consumer.commands.anchors.run import run_anchors
 from tracejudge_consumer.commands.anchors.show import list_anchors, show
+from tracejudge_consumer.options import group_config_option
 
 
 @click.group(
@@ -20,6 +21,7 @@ Examples:
 With set = "golden" under [anchors] in the settings, `tracejudge watch` and `up` judge them again every day, and tell
 when the judge no longer says what it said.""",
 )
+@group_config_option
 def command() -> None:
     """Watch the judges themselves: freeze traces, judge them again, see what moved."""
 

@@ -9,6 +9,7 @@ from tracejudge_consumer.commands.judges.check import check
 from tracejudge_consumer.commands.judges.list import list_judges
 from tracejudge_consumer.commands.judges.noise import noise
 from tracejudge_consumer.commands.judges.show import show
+from tracejudge_consumer.options import group_config_option
 
 
 @click.group(
@@ -21,6 +22,7 @@ Examples:
   tracejudge judges noise faithfulness --dry-run
   tracejudge judges adopt try-1""",
 )
+@group_config_option
 def command() -> None:
     """List judges, show what they ask, try them out, measure how steady they are, make one live."""
 

@@ -7,6 +7,7 @@ import click
 from tracejudge_consumer.commands.sampling.epochs import epochs
 from tracejudge_consumer.commands.sampling.explain import explain
 from tracejudge_consumer.commands.sampling.plan import plan
+from tracejudge_consumer.options import group_config_option
 
 
 @click.group(
@@ -17,6 +18,7 @@ Examples:
   tracejudge sampling plan --judge faithfulness --per-hour 200
   tracejudge sampling epochs --since 6h""",
 )
+@group_config_option
 def command() -> None:
     """Why a trace was judged or not, what another policy would bring, which rates were in force."""
 
