@@ -9,6 +9,7 @@ from datetime import datetime
 from tracejudge.anchors import AnchorRound, AnchorSet
 from tracejudge.anchors.agreement import Agreement, agreement, pass_share, references
 from tracejudge.anchors.movement import Movement, movement, movement_in_words
+from tracejudge.counted import counted
 from tracejudge.scores import JudgeId
 from tracejudge.store import Store
 from tracejudge_consumer.rendering import interval, percent
@@ -84,12 +85,12 @@ def report_lines(report: JudgeReport) -> Iterator[str]:
     if report.moved is None:
         yield f"the first round: later ones are held against it; passes {_share(last.passes)} of the anchors"
     else:
-        yield f"says the same as in its first round on {_share(last.same)} of {last.same.n} anchors"
+        yield f"says the same as in its first round on {_share(last.same)} of {counted(last.same.n, 'anchor')}"
         yield movement_in_words(report.moved)
     if last.right.n:
-        yield f"agrees with people on {_share(last.right)} of {last.right.n} labelled anchors"
+        yield f"agrees with people on {_share(last.right)} of {counted(last.right.n, 'labelled anchor')}"
     if last.invalid:
-        yield f"{last.invalid} anchors could not be judged"
+        yield f"{counted(last.invalid, 'anchor')} could not be judged"
 
 
 def _line(one: AnchorRound, reference: dict[str, bool]) -> RoundLine:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 
 from tracejudge.clock import Clock
+from tracejudge.counted import counted
 from tracejudge_consumer.health import Health
 from tracejudge_consumer.intake import PartitionKey, RawRecord
 from tracejudge_consumer.metrics import Metrics
@@ -77,7 +78,8 @@ class ReadingWatch:
 
     def _stall(self, at: float, waiting: int) -> str | None:
         stalled = self._waiting_since is not None and at - self._waiting_since >= self._stall_after_s
-        words = f"reading has stalled: {waiting} records wait, and none was handed out for {self._stall_after_s:g} s"
+        wait = counted(waiting, "record waits", "records wait")
+        words = f"reading has stalled: {wait}, and none was handed out for {self._stall_after_s:g} s"
         if stalled and not self._stalled:
             _LOG.error("%s; a restart takes the reading up anew", words)
         elif self._stalled and not stalled:

@@ -93,7 +93,7 @@ def test_the_terms_add_up_and_dead_letters_stand_beside_them_by_hour_and_partiti
     text = said(capsys, expect=EXIT_DONE)
     assert "12 traces = 11 scored + 0 invalid" in text
     assert "1 undecided" in text
-    assert "1 traces wait for lexical: judged when it is back" in text
+    assert "1 trace waits for lexical: judged when it is back" in text
     assert "4 dead letters (4 not_json)" in text
     facts: Any = json.loads(said(capsys, "--hourly", "--json", expect=EXIT_DONE))
     for line in facts["lines"]:

@@ -165,7 +165,7 @@ async def test_what_upstream_refuses_is_refused(method: str, kwargs: dict[str, A
 @pytest.mark.parametrize(
     ("keywords", "says"),
     [
-        ({"reference": ["x"]}, "reference: has 1 values for 5 rows"),
+        ({"reference": ["x"]}, "reference: has 1 value for 5 rows"),
         ({"reference": ["x"] * 6}, "reference: has 6 values for 5 rows"),
         ({"b": {"reference": ["x"] * 4}}, "reference: has 4 values for 5 rows"),
         ({"c": {"reference": ["x"] * 5}}, "there is no evaluator 'c'"),

@@ -49,7 +49,7 @@ def invalid_scores(scores: ScoreRows, where: RetryFilter, ids: Collection[JudgeI
             yield score
 
 
-def counted(scores: Iterator[Score]) -> Counter[tuple[str, str]]:
+def by_reason(scores: Iterator[Score]) -> Counter[tuple[str, str]]:
     """How many there are of each judge and reason."""
     return Counter((score.judge_name, score.reason) for score in scores)
 

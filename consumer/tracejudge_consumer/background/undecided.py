@@ -16,6 +16,7 @@ from typing import Final
 
 from tracejudge.alerts import HEALTH_RULE, AlertEvent, EventKind, SeriesKey
 from tracejudge.clock import Clock
+from tracejudge.counted import counted
 from tracejudge.errors import JudgeDown, JudgeGone
 from tracejudge.scores import LedgerRow
 from tracejudge_consumer.background.again import Again
@@ -99,12 +100,14 @@ def _place(row: LedgerRow) -> tuple[str, str, str]:
 
 
 def _gone(fault: JudgeGone, oldest: LedgerRow, *, waiting: int, at: Clock) -> AlertEvent:
-    more = " or more" if waiting >= _MOST_TOLD else ""
+    wait = counted(waiting, "trace waits undecided, and is", "traces wait undecided, and are")
+    if waiting >= _MOST_TOLD:
+        wait = f"{waiting} or more traces wait undecided, and are"
     return _event(
         oldest,
         kind="evaluator_unhealthy",
         summary=f"judge {fault.judge_name} is {'down' if isinstance(fault, JudgeDown) else 'gone'} ({fault.kind}): "
-        f"{waiting}{more} traces wait undecided, and are judged when it is back",
+        f"{wait} judged when it is back",
         evidence={"kind": fault.kind, "undecided": waiting, "since": oldest.decided_at.isoformat()},
         at=at,
     )

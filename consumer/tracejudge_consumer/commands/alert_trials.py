@@ -16,6 +16,7 @@ from tracejudge.alerts.delay import smallest_drop
 from tracejudge.alerts.judge_words import moved_words, state_words
 from tracejudge.alerts.slices import is_of_trace, is_other, trace_fields
 from tracejudge.alerts.trial import TrialFile, TrialResult, run_trial
+from tracejudge.counted import counted
 from tracejudge.errors import SettingsError
 from tracejudge.evidence import to_json as evidence_to_json
 from tracejudge.scores import Score
@@ -137,7 +138,7 @@ def _scores(store: Store, since: datetime) -> Iterator[Score]:
 
 def _show(found: Backtest) -> None:
     out = console()
-    out.print(f"{found.rows} scores folded")
+    out.print(f"{counted(found.rows, 'score')} folded")
     for event in found.events:
         out.print(f"{instant(event.at)}  {event.kind:<8} {ident(event.series.rule)}: {ident(event.summary)}")
     rows = [

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.errors import CheckFailed, NotFound
 from tracejudge.reports import Agreement, Comparison, Estimate, Side, check_release, compare, in_words, preference
 from tracejudge.scores import LIVE_RUN
@@ -126,13 +127,15 @@ def command(
         return
     _show(a, b, result, cases=cases, said=said)
     if cases and (chosen.only_a or chosen.only_b):
-        click.echo(f"Not compared: {chosen.only_a} questions that only A has verdicts on, {chosen.only_b} only B.")
+        click.echo(
+            f"Not compared: {counted(chosen.only_a, 'question')} that only A has verdicts on, {chosen.only_b} only B."
+        )
 
 
 def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -> None:
     out = console()
     sides = (("A", a, result.a), ("B", b, result.b))
-    what = "questions" if cases else "traces"
+    one = "question" if cases else "trace"
     columns = [
         ("", "left"),
         ("version" if cases else "run:judge", "left"),
@@ -141,10 +144,8 @@ def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -
         ("95 %", "right"),
     ]
     columns += [("invalid", "right"), ("calls", "right"), ("cost", "right"), ("ms a trace", "right")]
-    settled = result.agreement.counts.n
-    out.print(
-        table(f"{settled} {what} settled by both, of {result.pairs} judged by both", columns, map(_side_row, sides))
-    )
+    settled = counted(result.agreement.counts.n, one)
+    out.print(table(f"{settled} settled by both, of {result.pairs} judged by both", columns, map(_side_row, sides)))
     out.print()
     _show_agreement(result.agreement)
     labelled = [row for row in map(_labelled_row, sides) if row]
@@ -175,7 +176,7 @@ def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -
     for sentence in said:
         out.print(sentence)
     compared = "the pipelines on these questions" if cases else "the judges"
-    out.print(f"Rates here are of these very {what}, unweighted: they compare {compared}, not the traffic.")
+    out.print(f"Rates here are of these very {one}s, unweighted: they compare {compared}, not the traffic.")
 
 
 def _side_row(named: tuple[str, str, Side]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from tracejudge.counted import counted
 from tracejudge.store import Store
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.collector import settled_heap
@@ -96,7 +97,7 @@ def progress_line(text: str, *, hidden: bool) -> Iterator[Callable[[PipelineRepo
 
         def show(report: PipelineReport) -> None:
             scored = report.passed + report.failed
-            said = f"{report.records} records, {scored} scored, {report.invalid} invalid"
+            said = f"{counted(report.records, 'record')}, {scored} scored, {report.invalid} invalid"
             progress.update(task, description=harmless(f"{text}: {said}"))
 
         yield show
@@ -106,7 +107,8 @@ def tell(report: PipelineReport) -> None:
     """What the run did, in a few lines."""
     out = console()
     out.print(
-        f"{report.records} records: {report.traces} traces, {report.parts} parts, {report.feedback} feedback, "
+        f"{counted(report.records, 'record')}: {counted(report.traces, 'trace')}, {counted(report.parts, 'part')}, "
+        f"{report.feedback} feedback, "
         f"{report.duplicates} duplicates, {_dead_letters(report.dead)}"
     )
     out.print(
@@ -120,11 +122,11 @@ def tell(report: PipelineReport) -> None:
         out.print(f"  {number} {decision.value.replace('_', ' ')}")
     for reason, number in sorted(report.dead_letters.items()):
         out.print(f"  {_dead_letters(number)}: {harmless(reason)}")
-    out.print(f"  {report.judge_calls} judge calls")
+    out.print(f"  {counted(report.judge_calls, 'judge call')}")
     if report.ended == "unassigned":
         out.print("no partition was assigned: other consumers of this group hold them all")
     out.print("next: tracejudge rates, tracejudge worst, tracejudge ledger")
 
 
 def _dead_letters(number: int) -> str:
-    return f"{number} dead letter{'s' * (number != 1)}"
+    return f"{counted(number, 'dead letter')}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.errors import NothingToDecide
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.contract import Fault
@@ -86,10 +87,10 @@ def _words(fault: Fault, allowed: str) -> str:
 
 def _show_sums(file: str, findings: FileFindings, *, hidden: int) -> None:
     if hidden:
-        click.echo(f"... and {hidden} more lines; --max-lines shows them")
+        click.echo(f"... and {counted(hidden, 'more line')}; --max-lines shows them")
     taken = findings.lines - findings.refused
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(findings.kinds.items())) or "none"
-    click.echo(f"{file}: {findings.lines} lines, {taken} taken ({kinds}), {findings.refused} refused")
+    click.echo(f"{file}: {counted(findings.lines, 'line')}, {taken} taken ({kinds}), {findings.refused} refused")
     for label, counts in (("refused", findings.reasons), ("note", findings.notes)):
         for reason, count in counts.most_common(20):
             click.echo(f"  {count} {label}: {one_line(reason)}")

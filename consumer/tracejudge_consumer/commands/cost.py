@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.store import CostRow
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, money, table, to_json
@@ -88,8 +89,8 @@ def command(
     out.print(cost_table([*lines, total] if len(lines) > 1 else lines, by=by))
     if total.unpriced:
         out.print(
-            f"{total.unpriced} of {total.calls} calls have no known price: set usd_per_million_input_tokens and "
-            "usd_per_million_output_tokens of their judge"
+            f"no price is known of {total.unpriced} of {counted(total.calls, 'call')}: set "
+            "usd_per_million_input_tokens and usd_per_million_output_tokens of their judge"
         )
 
 

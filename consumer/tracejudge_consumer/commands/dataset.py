@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.datasets.build import STRATA, BuildPolicy, build
 from tracejudge.datasets.labelled_rag import FORMS, write_form
 from tracejudge.datasets.versions import diff, read_dataset, write_version
@@ -120,9 +121,11 @@ def build_command(
         click.echo(to_json({**told, "rows": len(found.rows), "path": str(written.path), "new": written.new}))
         return
     out = console()
-    out.print(f"{found.traffic} traces, {found.chosen} chosen ({100 * found.share:.3g} % of each day and stratum)")
+    out.print(
+        f"{counted(found.traffic, 'trace')}, {found.chosen} chosen ({100 * found.share:.3g} % of each day and stratum)"
+    )
     out.print(f"  {found.exact_duplicates} asked the same, {found.near_duplicates} nearly the same")
-    out.print(f"  {len(found.rows)} rows, {found.labelled} with labels")
+    out.print(f"  {counted(len(found.rows), 'row')}, {found.labelled} with labels")
     out.print(f"{written.path}" if written.new else f"{written.path} holds exactly this already")
     if written.new and written.version > 1:
         before = written.path.with_name(f"v{written.version - 1:04d}.jsonl")
@@ -147,7 +150,7 @@ def diff_command(before: str, after: str, as_json: bool) -> None:
         click.echo(to_json(found))
         return
     out = console()
-    out.print(f"{found.before} questions before, {found.after} after")
+    out.print(f"{counted(found.before, 'question')} before, {found.after} after")
     lines = {**read_dataset(Path(before)), **read_dataset(Path(after))}
     for name in ("added", "removed", "relabelled", "changed"):
         cases = getattr(found, name)

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.store import DeadLetterFilter, DeadLetterState, Store, StoredDeadLetter
 from tracejudge_consumer.asking import require_consent
@@ -178,7 +179,7 @@ def replay_letters(
     if as_json:
         click.echo(to_json({"replayed": sent, "of_another_source": elsewhere}))
     else:
-        click.echo(f"{sent} record{'s' if sent != 1 else ''} sent to {ours} again")
+        click.echo(f"{counted(sent, 'record')} sent to {ours} again")
         if elsewhere:
             click.echo(
                 f"{elsewhere} passed over: they came from another source than {ours} (rows the store refused, files "
@@ -212,10 +213,10 @@ def drop_letters(
         _check_ids(store, where)
         found = _all(store, where)
         if found and not yes:
-            require_consent(f"drop {_counted(len(found))}? Their records cannot be had back")
+            require_consent(f"drop {counted(len(found), 'dead letter')}? Their records cannot be had back")
         for first in range(0, len(found), _PAGE):
             store.dead_letters.mark(found[first : first + _PAGE], "dropped", at=datetime.now(timezone.utc))
-    click.echo(to_json({"dropped": len(found)}) if as_json else f"{_counted(len(found))} dropped")
+    click.echo(to_json({"dropped": len(found)}) if as_json else f"{counted(len(found), 'dead letter')} dropped")
 
 
 def _require_choice(where: DeadLetterFilter, *, everything: bool) -> None:
@@ -279,7 +280,3 @@ def _print(row: StoredDeadLetter) -> None:
     out.print(preview(letter.value, limit=_PREVIEW_BYTES), soft_wrap=True)
     if len(letter.value) > _PREVIEW_BYTES:
         out.print(f"... the first {_PREVIEW_BYTES} of {len(letter.value)} bytes; --raw writes all of them")
-
-
-def _counted(letters: int) -> str:
-    return f"{letters} dead letter{'s' if letters != 1 else ''}"

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.counted import counted
 from tracejudge.errors import SettingsError
 from tracejudge.reports import read_rates
 from tracejudge.store import RateQuery, ScoreFilter, Store
@@ -117,8 +118,8 @@ def _stretch(
     with consumer_of(settings, store, quiet=False) as pipeline, settled_heap():
         report = pipeline.run(until_idle=True)
     out.print(
-        f"logged and consumed {report.records} records: {report.passed} passed, {report.failed} failed, "
-        f"{sum(report.ledger.values())} not judged, {report.dead} dead letter{'' if report.dead == 1 else 's'}"
+        f"logged and consumed {counted(report.records, 'record')}: {report.passed} passed, {report.failed} failed, "
+        f"{sum(report.ledger.values())} not judged, {counted(report.dead, 'dead letter')}"
     )
     loop = build_alert_loop(settings, store, settle_s=0.0)
     try:
@@ -177,7 +178,7 @@ def _summary(out: Console, store: Store, stream: DemoStream, fired: list[AlertEv
     _heading(out, "7. What it cost")
     rows = store.calls.cost(start)
     spent = sum(row.usd for row in rows)
-    out.print(f"{sum(row.calls for row in rows)} calls to a model, {money(spent)}: `lexical` needs none")
+    out.print(f"{counted(sum(row.calls for row in rows), 'call')} to a model, {money(spent)}: `lexical` needs none")
 
 
 def _next_steps(out: Console, config: Path, fired: list[AlertEvent]) -> None:

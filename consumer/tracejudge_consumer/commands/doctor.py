@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.errors import MissingExtra, SettingsError, TraceJudgeError
 from tracejudge.judging import JudgeSpec
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
@@ -82,7 +83,7 @@ def run_checks(config: str) -> Iterator[Check]:
     yield Check(
         subject="settings",
         status="ok",
-        detail=f"{config}: {len(settings.judges)} judge{'s' * (len(settings.judges) != 1)}",
+        detail=f"{config}: {counted(len(settings.judges), 'judge')}",
     )
     yield from _check_queue(settings)
     yield from _check_store(settings)
@@ -157,7 +158,7 @@ def _check_sqlite(path: Path) -> Iterator[Check]:
         return
     try:
         records = log.end_offset() - log.begin_offset()
-        yield Check(subject="queue", status="ok", detail=f"{path}: {records} records")
+        yield Check(subject="queue", status="ok", detail=f"{path}: {counted(records, 'record')}")
     finally:
         log.close()
     free = shutil.disk_usage(path.parent).free

@@ -11,6 +11,7 @@ from typing import BinaryIO, Literal
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.datasets.write import write_line
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import ScoreFilter, Store, TraceFilter, Wanted
@@ -87,7 +88,7 @@ def command(
     if as_json:
         click.echo(to_json({"what": what, "written": written, "unit": unit, "out": target}))
     else:
-        click.echo(f"{written} {unit} -> {'stdout' if target == '-' else target}", err=True)
+        click.echo(f"{counted(written, unit.removesuffix('s'))} -> {'stdout' if target == '-' else target}", err=True)
 
 
 def _jsonl(store: Store, what: What, wanted: Wanted, chosen: ScoreFilter, out: BinaryIO) -> int:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.store import TraceFilter, Wanted, words_of
 from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, one_line, table, to_json
@@ -86,7 +87,7 @@ def command(
         ]
         for one in found
     ]
-    out.print(table(f"{len(found)} answer{'s' * (len(found) != 1)}, the newest first", columns, rows))
+    out.print(table(f"{counted(len(found), 'answer')}, the newest first", columns, rows))
     out.print("next: tracejudge show TRACE_ID" + ("" if config == DEFAULT_CONFIG else f" -c {config}"))
 
 

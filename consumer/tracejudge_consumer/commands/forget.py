@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.store.tombstones import Kind
 from tracejudge_consumer.asking import require_consent
 from tracejudge_consumer.options import config_option, json_option
@@ -75,7 +76,7 @@ def command(
         click.echo(to_json({"kind": kind, "traces": done.traces, "rows": done.rows, "out_of_reach": OUT_OF_REACH}))
         return
     out = console()
-    out.print(f"{done.traces} trace{'s' * (done.traces != 1)} forgotten; {done.total} rows deleted")
+    out.print(f"{counted(done.traces, 'trace')} forgotten; {counted(done.total, 'row')} deleted")
     for table, count in done.rows.items():
         out.print(f"  {count:>8} {table}")
     out.print("a tombstone keeps them out from now on. What this does not reach:")

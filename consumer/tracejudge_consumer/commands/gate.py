@@ -9,6 +9,7 @@ from typing import Final
 import click
 from pydantic import ValidationError
 
+from tracejudge.counted import counted
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.gate import (
     Decided,
@@ -125,7 +126,7 @@ def command(
         if baseline_file is None:
             raise click.UsageError("--update-baseline needs --baseline FILE: where to write it")
         write_baseline(Path(baseline_file), of_runs(runs, anchors))
-        told = f"{sum(len(one.verdicts) for one in runs)} verdicts"
+        told = counted(sum(len(one.verdicts) for one in runs), "verdict")
         told += f" of {len(runs)} runs" if len(runs) > 1 else ""
         told += f", {sum(len(one.verdicts) for one in anchors)} of anchors" if anchors else ""
         click.echo(f"{baseline_file}: {told}, by {', '.join(sorted(run.judge_ids.values()))}")

@@ -13,6 +13,7 @@ from typing import Final
 import click
 from rich.progress import BarColumn, TextColumn
 
+from tracejudge.counted import counted
 from tracejudge.datasets import BrokenLine, EventTimes, Line, LineForm, event_times, read_lines
 from tracejudge.scores import DeadLetter, Label
 from tracejudge.store import Store
@@ -92,13 +93,15 @@ def command(
         return status
     out = console()
     for report in reports:
-        out.print(f"{report.file}: {report.sent} of {report.lines} lines sent to {without_password(settings.queue)}")
+        sent = f"{report.sent} of {counted(report.lines, 'line')} sent"
+        out.print(f"{report.file}: {sent} to {without_password(settings.queue)}")
         if report.truncated:
-            out.print(f"  {report.truncated} were over the record limit: their longest texts are cut, truncated=true")
+            were = counted(report.truncated, "was", "were")
+            out.print(f"  {were} over the record limit, and the longest texts are cut: truncated=true")
         if report.labels:
-            out.print(f"  {report.labels} human labels stored")
+            out.print(f"  {counted(report.labels, 'human label')} stored")
         for reason, count in sorted(report.reasons.items()):
-            out.print(f"  {count} dead letter{'s' if count != 1 else ''}: {one_line(reason)}")
+            out.print(f"  {counted(count, 'dead letter')}: {one_line(reason)}")
     if status == EXIT_FAILED:
         # Not the contract's own check: it refuses lines without id or time, which are read here.
         why = (

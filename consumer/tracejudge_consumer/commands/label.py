@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from tracejudge.counted import counted
 from tracejudge.errors import NotFound
 from tracejudge.scores import Label
 from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter, Wanted
@@ -87,7 +88,7 @@ def command(
     if as_json:
         click.echo(to_json(given))
     else:
-        click.echo(f"{len(given)} label{'s' * (len(given) != 1)} by {ident(who)}", err=True)
+        click.echo(f"{counted(len(given), 'label')} by {ident(who)}", err=True)
 
 
 def _one(store: Store, trace_id: str, environment: str | None, app: str | None) -> StoredTrace:

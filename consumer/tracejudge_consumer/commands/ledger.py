@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.scores import LIVE_RUN, Decision
 from tracejudge.store import DeadCount, LedgerLine
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
@@ -63,11 +64,14 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
         out.print(dead_table(places, hourly=hourly))
     for line in lines:
         if waiting := line.decisions.get(Decision.UNDECIDED, 0):
-            out.print(f"{waiting} traces wait for {_label(line)}{_of_hour(line)}: judged when it is back")
+            out.print(
+                f"{counted(waiting, 'trace waits', 'traces wait')} for {_label(line)}{_of_hour(line)}: judged when it "
+                "is back"
+            )
     for line in gaps:
         out.print(
-            f"GAP: {line.unaccounted} traces are unaccounted for by {_label(line)}{_of_hour(line)}: still being "
-            "judged, or lost; look again when the consumer is idle"
+            f"GAP: {counted(line.unaccounted, 'trace is', 'traces are')} unaccounted for by {_label(line)}"
+            f"{_of_hour(line)}: still being judged, or lost; look again when the consumer is idle"
         )
     return EXIT_FAILED if gaps else EXIT_DONE
 
@@ -90,7 +94,7 @@ def equation(line: LedgerLine) -> str:
     ]
     if line.unaccounted:
         terms.append(f"{line.unaccounted} UNACCOUNTED")
-    return f"{line.traces} traces = " + " + ".join(terms)
+    return f"{counted(line.traces, 'trace')} = " + " + ".join(terms)
 
 
 def dead_letters(counts: Mapping[str, int]) -> str:
@@ -99,7 +103,7 @@ def dead_letters(counts: Mapping[str, int]) -> str:
     if not total:
         return "0 dead letters"
     parts = ", ".join(f"{count} {harmless(name)}" for name, count in sorted(counts.items()))
-    return f"{total} dead letter{'s' if total != 1 else ''} ({parts})"
+    return f"{counted(total, 'dead letter')} ({parts})"
 
 
 def dead_table(places: Sequence[DeadCount], *, hourly: bool) -> object:

@@ -12,6 +12,7 @@ from typing import Final
 import click
 from rich.text import Text
 
+from tracejudge.counted import counted
 from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
@@ -160,8 +161,8 @@ def command(
         out.print("stratified: the sizes of all strata are known in windows of " + ", ".join(_stratified(lines)))
     for name, traces in cut_off.items():
         out.print(
-            f"coverage low: {ident(name)} left {traces} traces unjudged for its budget. What a budget cuts off is not "
-            "random, so the rates of these windows claim nothing about them."
+            f"coverage low: {ident(name)} left {counted(traces, 'trace')} unjudged for its budget. What a budget cuts "
+            "off is not random, so the rates of these windows claim nothing about them."
         )
 
 

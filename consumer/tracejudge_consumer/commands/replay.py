@@ -11,6 +11,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tracejudge.clock import SystemClock
+from tracejudge.counted import counted
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import JudgeSpec, RunCaps, check_caps
 from tracejudge.replay import JudgePlan, OpenRun, ReplayReport, Source, check_run_name, open_run, replay
@@ -180,20 +181,22 @@ def _tell_plan(plan: tuple[JudgePlan, ...], specs: tuple[JudgeSpec, ...], count:
     for item in plan:
         cost, label = item.cost, labels[item.cost.judge_name]
         if not cost.calls:
-            click.echo(f"{label}: {count} traces, no model, no cost", err=True)
+            click.echo(f"{label}: {counted(count, 'trace')}, no model, no cost", err=True)
             continue
         tokens = f"{cost.input_tokens:,} tokens in, {cost.output_tokens:,} out, " if cost.input_tokens else ""
-        click.echo(f"{label}: {count} traces, {cost.calls} calls, {tokens}{about(cost.usd)}", err=True)
+        click.echo(
+            f"{label}: {counted(count, 'trace')}, {counted(cost.calls, 'call')}, {tokens}{about(cost.usd)}", err=True
+        )
         if cost.input_tokens:
             reply = cost.output_tokens // cost.calls
             said = (
-                f"as in {item.token_calls} measured calls of this judge"
+                f"as in {counted(item.token_calls, 'measured call')} of this judge"
                 if item.token_calls
                 else f"estimated from the texts, {reply} a reply assumed: too few calls of this judge are known"
             )
             click.echo(f"  tokens: {said}", err=True)
         known = (
-            f"from {item.measured_calls} measured calls, median {item.median_ms:,.0f} ms"
+            f"from {counted(item.measured_calls, 'measured call')}, median {item.median_ms:,.0f} ms"
             if item.measured_calls
             else f"no call of it was measured: {item.median_ms:,.0f} ms assumed"
         )
@@ -238,19 +241,19 @@ def _tell(
         click.echo(to_json(told))
         return status
     out = console()
-    out.print(f"run {run_id} by {', '.join(map(judge_label, specs))}: {report.traces} traces")
+    out.print(f"run {run_id} by {', '.join(map(judge_label, specs))}: {counted(report.traces, 'trace')}")
     out.print(f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid")
     if report.already_settled:
         out.print(f"  {report.already_settled} already settled")
     if report.already_decided:
-        out.print(f"  {report.already_decided} were invalid or not applicable before")
+        out.print(f"  {counted(report.already_decided, 'was', 'were')} invalid or not applicable before")
     if report.texts_expired:
         out.print(f"  {report.texts_expired} passed over: their texts are past their retention")
     for reason, number in report.invalid_reasons.items():
         out.print(f"  {number} invalid: {harmless(reason)}")
     for decision, number in report.decisions.items():
         out.print(f"  {number} {decision.value.replace('_', ' ')}")
-    out.print(f"  {report.calls} judge calls, {money(report.cost_usd)}")
+    out.print(f"  {counted(report.calls, 'judge call')}, {money(report.cost_usd)}")
     for text in report.gone:
         out.print(f"  stopped: {harmless(text)}")
         out.print("  the rest is undecided; start the same command again when the judge is back")
@@ -290,7 +293,7 @@ class _Bar:
             if report.calls:
                 told.append(money(report.cost_usd))
             if report.failed_calls:
-                told.append(f"{report.failed_calls} errors")
+                told.append(counted(report.failed_calls, "error"))
             self._progress.update(task, completed=report.done + report.texts_expired, told="  ".join(told))
 
         return show

@@ -8,10 +8,11 @@ from datetime import datetime
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
+from tracejudge.counted import counted
 from tracejudge.scores import InvalidReason
 from tracejudge.store import Store
 from tracejudge_consumer.background.again import AgainReport
-from tracejudge_consumer.background.retry import RetryFilter, counted, invalid_scores, retry
+from tracejudge_consumer.background.retry import RetryFilter, by_reason, invalid_scores, retry
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, progress_bar, table, to_json
@@ -63,7 +64,7 @@ def command(
     )
     with connect_store(settings) as store:
         ids = frozenset(spec.judge_id() for spec in specs)
-        found = counted(invalid_scores(store.scores, where, ids))
+        found = by_reason(invalid_scores(store.scores, where, ids))
         if dry_run or not found:
             _tell_found(found, as_json=as_json)
             return EXIT_DONE
@@ -129,9 +130,9 @@ def _tell(report: AgainReport, *, as_json: bool) -> None:
     for reason, number in sorted(counts.invalid_reasons.items()):
         out.print(f"  {number} invalid: {harmless(reason)}")
     if report.settled:
-        out.print(f"  {report.settled} were settled meanwhile")
+        out.print(f"  {counted(report.settled, 'was', 'were')} settled meanwhile")
     if report.expired:
         out.print(f"  {report.expired} passed over: their texts are past their retention")
-    out.print(f"  {counts.judge_calls} judge calls")
+    out.print(f"  {counted(counts.judge_calls, 'judge call')}")
     for fault in report.gone:
         out.print(f"  stopped: {harmless(str(fault))}")

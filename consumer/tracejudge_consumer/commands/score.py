@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
+from tracejudge.counted import counted
 from tracejudge.datasets import BrokenLine
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import Estimate, JudgeSpec, PanelResult, RunCaps, check_caps, estimate
@@ -133,7 +134,7 @@ def command(
         if faults:
             raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
     if traces == 0:
-        found = f": {len(broken)} lines cannot be read, the first: {broken[0].detail}" if broken else ""
+        found = f": {counted(len(broken), 'line')} cannot be read, the first: {broken[0].detail}" if broken else ""
         if against is not None and not broken:
             raise NotFound(f"{path} and {against} answer no question in common: give it one app and case_id in both")
         raise NotFound(f"{path}: holds no trace{found}; --help shows what a line needs")
@@ -225,7 +226,7 @@ def p95(ordered: Sequence[float]) -> float:
 def _engine_line(asked: dict[str, Any]) -> str:
     latency = asked["latency_ms"]
     took = f", median {latency['median']:,.0f} ms, p95 {latency['p95']:,.0f} ms" if latency is not None else ""
-    return f"engine {asked['path']}: {asked['answered']} answers, {asked['errors']} errors{took}"
+    return f"engine {asked['path']}: {counted(asked['answered'], 'answer')}, {counted(asked['errors'], 'error')}{took}"
 
 
 def _tell_plan(plan: tuple[Estimate, ...], traces: int, specs: tuple[JudgeSpec, ...]) -> None:
@@ -234,9 +235,11 @@ def _tell_plan(plan: tuple[Estimate, ...], traces: int, specs: tuple[JudgeSpec, 
     for item in plan:
         seconds = item.calls * _SECONDS_PER_CALL / slots[item.judge_name]
         cost = (
-            "no model, no cost" if item.calls == 0 else f"{item.calls} calls, about {seconds:.0f} s, {about(item.usd)}"
+            "no model, no cost"
+            if item.calls == 0
+            else f"{counted(item.calls, 'call')}, about {seconds:.0f} s, {about(item.usd)}"
         )
-        click.echo(f"{labels[item.judge_name]}: {traces} traces, {cost}", err=True)
+        click.echo(f"{labels[item.judge_name]}: {counted(traces, 'trace')}, {cost}", err=True)
         if item.input_tokens:
             tokens = f"{item.input_tokens:,} in, {item.output_tokens:,} out"
             reply = item.output_tokens // item.calls
@@ -276,7 +279,7 @@ def _tell(
                 money(item.cost_usd),
             ]
         )
-    out.print(table(f"{traces} traces", columns, rows))
+    out.print(table(counted(traces, "trace"), columns, rows))
     for label, item in zip(labels, counts.values(), strict=True):
         for reason, number in item.invalid.most_common():
             example = one_line(item.examples.get(reason, ""), limit=120)
@@ -285,7 +288,9 @@ def _tell(
             said = f": {harmless(reason)}" if reason else ""
             out.print(f"{label}: {number} {decision.value.replace('_', ' ')}{said}")
         if item.reached < traces:
-            out.print(f"{label}: {traces - item.reached} traces were not reached: the judge was gone")
+            out.print(
+                f"{label}: {counted(traces - item.reached, 'trace was', 'traces were')} not reached: the judge was gone"
+            )
         if item.decisions and any(decision is Decision.OVER_BUDGET for decision, _ in item.decisions):
             cap = (
                 f"--max-calls {max_calls}"
@@ -294,9 +299,11 @@ def _tell(
                 if max_usd is not None
                 else "its cap"
             )
-            out.print(f"{label}: stopped at {cap} after {item.calls} calls; the rate is of the first traces only")
+            out.print(
+                f"{label}: stopped at {cap} after {counted(item.calls, 'call')}; the rate is of the first traces only"
+            )
     for line in broken[:10]:
         out.print(f"line {line.number} cannot be read: {harmless(line.reason)}: {one_line(line.detail)}")
     if len(broken) > 10:
-        out.print(f"... and {len(broken) - 10} more lines that cannot be read")
+        out.print(f"... and {counted(len(broken) - 10, 'more line')} that cannot be read")
     out.print(f"results: {target}")

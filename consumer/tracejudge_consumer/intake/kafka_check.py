@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from tracejudge.counted import counted
 from tracejudge_sdk.transports import KafkaQueue
 
 _TIMEOUT_MS: Final = 5_000
@@ -59,7 +60,9 @@ def _check_topic(admin: Any, topic: str, record_bytes: int) -> Iterator[KafkaChe
         yield KafkaCheck("queue topic", False, f"{topic}: does not exist, or may not be seen", fix)
         return
     partitions = len(admin.describe_topics([topic])[0]["partitions"])
-    yield KafkaCheck("queue topic", True, f"{topic}: {partitions} partitions, so as many consumers can share it", "")
+    yield KafkaCheck(
+        "queue topic", True, f"{topic}: {counted(partitions, 'partition')}, so as many consumers can share it", ""
+    )
     found = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
     limit = int(_config_value(found, topic, "max.message.bytes"))
     fix = f"kafka-configs.sh --alter --topic {topic} --add-config max.message.bytes=1048588"
@@ -82,7 +85,9 @@ def _check_group(admin: Any, group: str) -> Iterator[KafkaCheck]:
                 raise
             time.sleep(0.25)
     committed = len(next(iter(offsets.values()), {})) if offsets else 0
-    detail = f"{group}: " + (f"has committed in {committed} partitions" if committed else "has not read anything yet")
+    detail = f"{group}: " + (
+        f"has committed in {counted(committed, 'partition')}" if committed else "has not read anything yet"
+    )
     yield KafkaCheck("queue group", True, detail, "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.reports import Estimate, Preference, Preferred, preference_in_words
 from tracejudge_consumer.rendering import console, ident, interval, money, percent, table, to_json
 
@@ -16,8 +17,10 @@ def show_preference(a: str, b: str, found: Preference, *, as_json: bool) -> None
         return
     out, counts = console(), found.all.counts
     ids = ", ".join(map(ident, found.judge_ids))
-    out.print(f"{counts.n} questions settled of {found.pairs} pairs, by {ids}: {found.calls} calls, "
-              f"{money(found.cost_usd)}, {found.invalid} invalid")  # fmt: skip
+    out.print(
+        f"{counted(counts.n, 'question')} settled of {counted(found.pairs, 'pair')}, by {ids}: "
+        f"{counted(found.calls, 'call')}, {money(found.cost_usd)}, {found.invalid} invalid"
+    )
     rows = [
         [f"A, {ident(a)}, is better", str(counts.a_better)],
         [f"B, {ident(b)}, is better", str(counts.b_better)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from tracejudge.counted import counted
 from tracejudge.scores import Label, LedgerRow, Score
 from tracejudge.store import StoredFeedback, StoredTrace
 from tracejudge_consumer.rendering import harmless, ident, instant, money, one_line
@@ -66,7 +67,7 @@ def show_verdicts(out: Console, scores: list[Score], rows: list[LedgerRow], *, f
         usage = score.usage
         if usage.calls:
             tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens"
-            out.print(f"  {usage.calls} calls, {tokens}, {money(usage.cost_usd)}, {usage.latency_ms:.0f} ms")
+            out.print(f"  {counted(usage.calls, 'call')}, {tokens}, {money(usage.cost_usd)}, {usage.latency_ms:.0f} ms")
         if score.feedback:
             out.print("  reason: " + harmless(score.feedback, limit=None if full else 400))
         if score.raw_reply:

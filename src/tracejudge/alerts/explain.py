@@ -28,6 +28,7 @@ from tracejudge.alerts.wording import (
     subject,
     where,
 )
+from tracejudge.counted import counted
 from tracejudge.windows import PassRate
 
 _ALERT_KINDS: Final = ("firing", "resolved", "escalated", "reminder")
@@ -51,7 +52,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
     if since is not None and since.estimate is not None:
         summary += (
             f": about {percent(since.estimate)} since about {clock(alert.start.at, beside=alert.at)} "
-            f"({since.judged} judged traces{interval(since)})"
+            f"({counted(since.judged, 'judged trace')}{interval(since)})"
         )
     summary += f"; expected less than one such false alarm in {days:g} days"
     evidence: dict[str, object] = {
@@ -102,7 +103,7 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
     if good is not None and good.estimate is not None:
         summary += (
             f": about {percent(good.estimate)} since about {clock(alert.recovery.start.at, beside=at)} "
-            f"({good.judged} judged traces{interval(good)}); {limit} is {percent(alert.boundary)}"
+            f"({counted(good.judged, 'judged trace')}{interval(good)}); {limit} is {percent(alert.boundary)}"
         )
     evidence: dict[str, object] = {
         "rule": series.rule.name,
@@ -208,7 +209,7 @@ def judge_health(key: SeriesKey, health: JudgeHealth, *, at: datetime) -> AlertE
         severity="ticket",
         heuristic=health.heuristic,
         at=at,
-        summary=f"{who} of {recent.rows} recent traces of {where(key)}, {end}",
+        summary=f"{who} of {counted(recent.rows, 'recent trace')} of {where(key)}, {end}",
         evidence={"invalid": recent.invalid, "rows": recent.rows, "invalid_share": share, "limit": UNHEALTHY_ABOVE},
     )
 

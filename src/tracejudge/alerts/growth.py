@@ -8,6 +8,7 @@ from tracejudge.alerts import explain, wording
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.open_alert import OpenAlert
 from tracejudge.alerts.state import Series
+from tracejudge.counted import counted
 
 
 def escalated(series: Series, *, at: datetime) -> AlertEvent:
@@ -68,7 +69,7 @@ def _now(series: Series) -> str:
     since = wording.rate_of(series.since_start)
     if since is None or since.estimate is None:
         return ""
-    return f"; about {wording.percent(since.estimate)} since it began ({since.judged} judged traces)"
+    return f"; about {wording.percent(since.estimate)} since it began ({counted(since.judged, 'judged trace')})"
 
 
 def _open(series: Series) -> OpenAlert:

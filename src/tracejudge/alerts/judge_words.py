@@ -16,6 +16,7 @@ from tracejudge.alerts.standing import Against, Standing, WatchedJudge
 from tracejudge.alerts.state import Series
 from tracejudge.alerts.wording import percent
 from tracejudge.anchors.agreement import Agreement
+from tracejudge.counted import counted
 from tracejudge.scores import Score
 
 
@@ -26,8 +27,8 @@ def moved_words(standing: Standing) -> str:
     flipped = ""
     if standing.flips is not None:
         failed, passed = standing.flips
-        flipped = f"{failed} of {standing.now.n} anchors passed and fail now, {passed} the other way; "
-    text = f"{flipped}on {standing.now.n} anchors it {what} on {_with_interval(standing.now)}{before}"
+        flipped = f"{failed} of {counted(standing.now.n, 'anchor')} passed and fail now, {passed} the other way; "
+    text = f"{flipped}on {counted(standing.now.n, 'anchor')} it {what} on {_with_interval(standing.now)}{before}"
     if standing.passes.value is not None and standing.passed.value is not None:
         text += f", and passes {percent(standing.passes.value)} of them instead of {percent(standing.passed.value)}"
     return text + (f"; it is answered by {standing.model}" if standing.model else "")
@@ -61,7 +62,7 @@ def drift_event(watched: WatchedJudge, against: Against, *, open_alerts: Sequenc
     else:
         raise ValueError(f"{series.key!r} has no open alert; call this right after it fired")
     if open_alerts:
-        summary += f"; {len(open_alerts)} open alerts are by this judge"
+        summary += f"; {counted(len(open_alerts), 'open alert is', 'open alerts are')} by this judge"
     evidence = {
         **_numbers(standing),
         "state": "moved",
@@ -155,12 +156,17 @@ def _begins(series: Series) -> str:
     if begun.get("from") == "bridge":
         return (
             f"goes on from the old baseline, moved by {100 * begun['difference']:+.1f} points "
-            f"({100 * begun['low']:+.1f} to {100 * begun['high']:+.1f}, {begun['pairs']} traces judged by both){sees}"
+            f"({100 * begun['low']:+.1f} to {100 * begun['high']:+.1f}, {counted(begun['pairs'], 'trace')} judged by "
+            f"both){sees}"
         )
     if begun.get("from") == "replay":
         return f"begins with what a replay found{sees}"
     pairs = begun.get("pairs", 0)
-    why = "no trace was judged by both" if not pairs else f"only {pairs} traces were judged by both"
+    why = (
+        "no trace was judged by both"
+        if not pairs
+        else f"only {counted(pairs, 'trace was', 'traces were')} judged by both"
+    )
     return f"learns a baseline anew, as {why}"
 
 

@@ -8,6 +8,7 @@ from tracejudge.alerts import explain, wording
 from tracejudge.alerts.chance import false_alarms_per_30d
 from tracejudge.alerts.event import AlertEvent, EventKind
 from tracejudge.alerts.window_series import WindowSeries
+from tracejudge.counted import counted
 
 
 def expected_false_alarms(series: WindowSeries, *, per_hour: float | None = None) -> float | None:
@@ -48,7 +49,7 @@ def _event(series: WindowSeries, kind: EventKind, *, ends: bool, at: datetime | 
     expected = expected_false_alarms(series)
     what = "not below" if ends else "below"
     summary = (
-        f"{wording.subject(series)}: {rate}in a window of {rule.window} ({judged} judged traces), {what} "
+        f"{wording.subject(series)}: {rate}in a window of {rule.window} ({counted(judged, 'judged trace')}), {what} "
         f"{wording.percent(rule.below)}"
     )
     if expected is not None and not ends:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tracejudge.counted import counted
 from tracejudge.reports.paired import Estimate, PairedCounts, paired_difference
 
 
@@ -48,9 +49,10 @@ def movement_in_words(one: Movement) -> str:
         return "no anchor has a verdict then and now"
     then, now = 100.0 * counts.a_passed / counts.n, 100.0 * counts.b_passed / counts.n
     if not one.flipped:
-        return f"it passes {now:.1f} % of {counts.n} anchors, as before; no verdict is another one"
+        return f"it passes {now:.1f} % of {counted(counts.n, 'anchor')}, as before; no verdict is another one"
     return (
-        f"it went from {then:.1f} % to {now:.1f} % passed on {counts.n} anchors, {100 * difference.value:+.1f} points "
-        f"({100 * difference.low:+.1f} to {100 * difference.high:+.1f}): {len(one.now_failed)} that passed fail now, "
+        f"it went from {then:.1f} % to {now:.1f} % passed on {counted(counts.n, 'anchor')}, "
+        f"{100 * difference.value:+.1f} points ({100 * difference.low:+.1f} to {100 * difference.high:+.1f}): "
+        f"{len(one.now_failed)} that passed fail now, "
         f"{len(one.now_passed)} the other way"
     )

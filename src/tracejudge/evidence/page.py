@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from typing import Final
 
 from tracejudge.alerts.wording import percent
+from tracejudge.counted import counted
 from tracejudge.evidence.gather import MOST_ROWS, Evidence
 from tracejudge.evidence.measures import Measure
 from tracejudge.evidence.standing_out import SlicedBy
@@ -137,7 +138,7 @@ def _by(one: SlicedBy) -> Section:
             parts.append(PartOfChange(name=f"{name}: {kind}", value=part.new_or_gone))
     parts = [part for part in parts if abs(part.value) >= 0.0005][: 2 * _MOST_SLICES]
     more = len(one.parts.slices) - len(slices)
-    said = (paragraph(f"... and {more} more values, with fewer traces."),) if more > 0 else ()
+    said = (paragraph(f"... and {counted(more, 'more value')}, with fewer traces."),) if more > 0 else ()
     return Section(
         heading=f"By {one.name}",
         parts=(

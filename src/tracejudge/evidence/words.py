@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
+from tracejudge.counted import counted
 from tracejudge.evidence.appeared import Appeared
 from tracejudge.evidence.gather import MIN_EFFECTIVE, MOST_ROWS, Evidence
 from tracejudge.evidence.resampled import Resampled
@@ -78,8 +79,8 @@ def record_says(record: TrackRecord, *, app: str) -> str:
             f"promised: at most 1 false alarm in {record.promise_days:g} days for all quality rules of {plain(app)}"
         )
     seen = (
-        f"{record.alerts} earlier alerts, {record.dismissed} dismissed as false, {record.real} known to be real, "
-        f"{record.unjudged} nobody judged"
+        f"{counted(record.alerts, 'earlier alert')}, {record.dismissed} dismissed as false, {record.real} known to be "
+        f"real, {record.unjudged} nobody judged"
     )
     if record.per_promise is None or record.low is None or record.high is None:
         return f"{promised}; not enough history to measure it: {record.days:.1f} days watched, {seen}"

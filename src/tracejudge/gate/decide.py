@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
 
+from tracejudge.counted import counted
 from tracejudge.errors import CheckFailed, SettingsError
 from tracejudge.gate.baseline import Baseline, Verdicts
 from tracejudge.gate.fall import fall
@@ -104,9 +105,9 @@ def _anchor_checks(thresholds: Thresholds, baseline: Baseline | None, anchors: R
         )
         difference = seen.difference
         moved = difference is not None and (difference.low > 0.0 or difference.high < 0.0)
-        words = f"no sign on {seen.cases} anchors that the judge moved"
+        words = f"no sign on {counted(seen.cases, 'anchor')} that the judge moved"
         if moved and difference is not None:
-            words = f"it passes {100 * difference.value:+.1f} points of {seen.cases} anchors"
+            words = f"it passes {100 * difference.value:+.1f} points of {counted(seen.cases, 'anchor')}"
         checks.append(
             Check(
                 kind="anchors",
@@ -195,7 +196,7 @@ def _drop(
     seen = fall(before, threshold.judge, settled, confidence=thresholds.confidence)
     decided, words = decided_at_least(thresholds, seen.difference, seen.cases, at_least=-limit)
     if seen.noise is not None:
-        words += f"; the same code moves by up to {100 * seen.noise:.1f} points ({before.runs} runs)"
+        words += f"; the same code moves by up to {100 * seen.noise:.1f} points ({counted(before.runs, 'run')})"
     if moved is not None and seen.difference is not None:
         decided, words = Decided.UNDECIDED, f"the judge moved ({moved}), so a fall need not be the product's"
     asked = "within the noise of" if threshold.max_drop == "noise" else f"at most {100 * limit:g} points below"
@@ -250,7 +251,7 @@ def decided_at_least(
     """Whether the seen value is not below a limit, and why one may say so."""
     if seen is None or cases < thresholds.min_cases:
         decided = {"pass": Decided.PASSED, "fail": Decided.FAILED}.get(thresholds.too_few, Decided.UNDECIDED)
-        return decided, f"not enough evidence: {cases} settled cases, {thresholds.min_cases} needed"
+        return decided, f"not enough evidence: {counted(cases, 'settled case')}, {thresholds.min_cases} needed"
     if seen.high < at_least:
         return Decided.FAILED, "worse, beyond doubt"
     if seen.low >= at_least:

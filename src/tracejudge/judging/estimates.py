@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from tracejudge.counted import counted
 from tracejudge.judging.caps import NO_CAPS, Caps
 from tracejudge.judging.cost import TYPICAL_REPLY_TOKENS, call_cost_usd, tokens_of
 from tracejudge.judging.division import Room, Turn, plain_texts
@@ -32,7 +33,8 @@ class Estimate:
 
     def __str__(self) -> str:
         money = f"{self.usd:,.2f} USD" if self.usd is not None else "no price set"
-        return f"{self.calls:,} calls, {self.input_tokens:,} tokens in, {self.output_tokens:,} out, {money}"
+        calls = counted(self.calls, "call", form=",")
+        return f"{calls}, {self.input_tokens:,} tokens in, {self.output_tokens:,} out, {money}"
 
 
 def estimate(
@@ -146,6 +148,6 @@ def check_caps(specs: Sequence[JudgeSpec], *, estimates: Iterable[Estimate] = ()
         cost = known.get(spec.name) or estimate([spec], traces_per_day=_EXAMPLE_TRACES_PER_DAY)[0]
         faults.append(
             f"judge {spec.name!r}: calls a model and has no cap; set max_calls_per_h or max_usd_per_day. "
-            f"Today's estimate at {cost.traces:,} traces a day: {cost}"
+            f"Today's estimate at {counted(cost.traces, 'trace', form=',')} a day: {cost}"
         )
     return faults

@@ -25,6 +25,7 @@ from llama_index.core.evaluation import BatchEvalRunner
 from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
 from tqdm.auto import tqdm  # what llama-index-core shows progress with
 
+from tracejudge.counted import counted
 from tracejudge.judging.failures import describe
 
 Job = Callable[[BaseEvaluator, int, dict[str, Any]], Awaitable[EvaluationResult]]
@@ -180,7 +181,7 @@ class EvalRunner(BatchEvalRunner):
                 if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
                     raise ValueError(f"{key}: must be a list of {rows} values, not a {type(values).__name__}")
                 if len(values) != rows:
-                    raise ValueError(f"{key}: has {len(values)} values for {rows} rows")
+                    raise ValueError(f"{key}: has {counted(len(values), 'value')} for {counted(rows, 'row')}")
         return given
 
 

@@ -203,9 +203,9 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
         )
     else:
         asked = (
-            f"These {seen} questions do not tell whether {b}'s answers pass more or less often than {a}'s"
+            f"{_these(seen, 'question')} not tell whether {b}'s answers pass more or less often than {a}'s"
             if answers
-            else f"These {seen} traces do not tell whether {b} passes more or fewer than {a}"
+            else f"{_these(seen, 'trace')} not tell whether {b} passes more or fewer than {a}"
         )
         said.append(f"{asked}: anything from {low:+.1f} to {high:+.1f} points is possible.")
     if answers:
@@ -223,6 +223,10 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
             "from the cache shows none."
         )
     return said
+
+
+def _these(number: int, noun: str) -> str:
+    return f"This {noun} does" if number == 1 else f"These {number} {noun}s do"
 
 
 def _share(part: int, whole: int) -> PassRate | None:

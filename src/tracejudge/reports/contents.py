@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
+from tracejudge.counted import counted
 from tracejudge.reports.compare import Comparison, in_words
 from tracejudge.reports.labels import judge_labels
 from tracejudge.reports.page import Section, Tile, page, paragraph, quoted, table
@@ -117,7 +118,10 @@ def _judge(line: RateLine, steps: Sequence[RateLine], name: str) -> Section:
     said = []
     if line.over_budget:
         said.append(
-            paragraph(f"{line.over_budget:,} traces were cut off by a cap: the rate claims nothing about them.")
+            paragraph(
+                f"{counted(line.over_budget, 'trace was', 'traces were', form=',')} cut off by a cap: the rate claims "
+                "nothing about them."
+            )
         )
     return Section(heading=f"{_named(line.judge_id, heuristic=line.heuristic)} over time", parts=(plot, *said))
 

@@ -10,6 +10,7 @@ import click
 
 from tracejudge.anchors import AnchorSet
 from tracejudge.anchors.choose import Chosen, anchors_of_file, choose_anchors
+from tracejudge.counted import counted
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import JudgeSpec, estimate
 from tracejudge.store import TraceFilter
@@ -85,7 +86,7 @@ def build(
     _tell(frozen, found, spec)
     out = console()
     price = money(cost.usd) if cost.usd is None else f"about {money(cost.usd)}"
-    out.print(f"a round asks {ident(judge_label(spec))} {cost.calls} times, {price}")
+    out.print(f"a round asks {ident(judge_label(spec))} {counted(cost.calls, 'time')}, {price}")
     out.print(f'next: tracejudge anchors run {ident(name)}, and set = "{ident(name)}" under [anchors] in {config}')
 
 
@@ -102,7 +103,7 @@ def _judge(settings: Settings, judge: str | None) -> JudgeSpec:
 
 def _tell(frozen: AnchorSet, found: Chosen, spec: JudgeSpec) -> None:
     out = console()
-    out.print(f"{ident(frozen.set_id)}: {len(frozen.anchors)} anchors, frozen")
+    out.print(f"{ident(frozen.set_id)}: {counted(len(frozen.anchors), 'anchor')}, frozen")
     by_judge = found.passed + found.failed - found.labelled
     out.print(
         f"  {found.passed} passed, {found.failed} failed by {spec.criterion}: {found.labelled} by people, "

@@ -8,6 +8,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tracejudge.anchors import AnchorRound, AnchorSet
+from tracejudge.counted import counted
 from tracejudge.errors import ServiceUnavailable, SettingsError
 from tracejudge.judging import JudgeSpec, RunCaps, check_caps, estimate
 from tracejudge.store import Store
@@ -68,8 +69,8 @@ def run_anchors(
         if not as_json:
             for spec, cost in zip(specs, costs, strict=True):
                 price = money(cost.usd) if cost.usd is None else f"about {money(cost.usd)}"
-                what = f"{cost.calls} calls, {price}" if spec.calls_model else "no model, no cost"
-                click.echo(f"{judge_label(spec)}: {len(anchors.anchors)} anchors: {what}", err=True)
+                what = f"{counted(cost.calls, 'call')}, {price}" if spec.calls_model else "no model, no cost"
+                click.echo(f"{judge_label(spec)}: {counted(len(anchors.anchors), 'anchor')}: {what}", err=True)
         if dry_run:
             if as_json:
                 click.echo(to_json({"set_id": anchors.set_id, "estimates": costs}))
@@ -142,9 +143,11 @@ def _tell(spec: JudgeSpec, facts: dict[str, Any], report: JudgeReport | None) ->
     for line in report_lines(report) if report is not None else ():
         out.print(f"  {line}")
     if facts["not_applicable"]:
-        out.print(f"  {facts['not_applicable']} anchors do not apply to this judge")
+        out.print(
+            f"  {counted(facts['not_applicable'], 'anchor does not apply', 'anchors do not apply')} to this judge"
+        )
     for text in facts["gone"]:
         out.print(f"  stopped: {harmless(text)}")
     if report is None:
-        out.print(f"  not finished: {facts['left']} anchors are left; nothing is compared")
-    out.print(f"  {facts['calls']} calls, {money(facts['cost_usd'])}")
+        out.print(f"  not finished: {counted(facts['left'], 'anchor is', 'anchors are')} left; nothing is compared")
+    out.print(f"  {counted(facts['calls'], 'call')}, {money(facts['cost_usd'])}")

@@ -8,6 +8,7 @@ import click
 
 from tracejudge.alerts import JUDGE_DRIFT_RULE, SeriesStatus
 from tracejudge.anchors import AnchorSet
+from tracejudge.counted import counted
 from tracejudge.errors import SettingsError
 from tracejudge_consumer.anchor_report import JudgeReport, RoundLine, judge_report, judges_of, report_lines
 from tracejudge_consumer.options import config_option, json_option
@@ -83,7 +84,8 @@ def _tell(anchors: AnchorSet, reports: list[JudgeReport], series: list[SeriesSta
     out = console()
     gone = f", {anchors.gone} forgotten since" if anchors.gone else ""
     out.print(
-        f"{ident(anchors.set_id)}: {len(anchors.anchors)} anchors, frozen at {instant(anchors.built_at)} UTC{gone}"
+        f"{ident(anchors.set_id)}: {counted(len(anchors.anchors), 'anchor')}, "
+        f"frozen at {instant(anchors.built_at)} UTC{gone}"
     )
     if not reports:
         out.print(f"nobody has judged them yet: tracejudge anchors run {ident(anchors.name)}")

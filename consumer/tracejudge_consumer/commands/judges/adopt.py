@@ -6,6 +6,7 @@ from datetime import datetime
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.errors import CheckFailed, NotFound, SettingsError
 from tracejudge.judging import JudgeSpec
 from tracejudge.replay import judge_ids_of, selection_of, spec_of
@@ -125,7 +126,7 @@ def _bridge(bridge: Comparison | None) -> str:
         return ""
     old, new = bridge.a.rate, bridge.b.rate
     return (
-        f"On {bridge.agreement.counts.n} traces judged by both: {percent(old.estimate)} "
+        f"On {counted(bridge.agreement.counts.n, 'trace')} judged by both: {percent(old.estimate)} "
         f"({interval(old.low, old.high)}) under the old one, {percent(new.estimate)} "
         f"({interval(new.low, new.high)}) under the new one."
     )

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from tracejudge.clock import SystemClock
+from tracejudge.counted import counted
 from tracejudge.datasets import BrokenLine, Line, read_lines
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec, NothingSpent, Panel, RunCaps
@@ -100,7 +101,7 @@ def cases_of(path: Path, spec: JudgeSpec) -> tuple[KnownCase, ...]:
         )
     if len(cases) > _MOST_CASES:
         raise SettingsError(
-            [f"{path}: {len(cases)} cases; {_MOST_CASES} at most here: `tracejudge score` takes any number"]
+            [f"{path}: {counted(len(cases), 'case')}; {_MOST_CASES} at most here: `tracejudge score` takes any number"]
         )
     return tuple(cases)
 
@@ -128,11 +129,13 @@ def _tell(spec: JudgeSpec, facts: dict[str, Any]) -> None:
         for one in trial.tried
     ]
     columns = [("", "left"), ("case", "left"), ("right is", "left"), ("it said", "left"), ("because", "left")]
-    out.print(table(f"{len(rows) - trial.wrong} of {len(rows)} known cases right", columns, rows))
+    out.print(table(f"{len(rows) - trial.wrong} of {counted(len(rows), 'known case')} right", columns, rows))
     known = [call.cost_usd for call in trial.calls]
     cost = None if None in known else sum(value for value in known if value is not None)
     reported = _reported(trial.tried)
-    out.print(f"  {len(trial.calls)} calls, {money(cost)}" + (f"; answered by {reported}" if reported else ""))
+    out.print(
+        f"  {counted(len(trial.calls), 'call')}, {money(cost)}" + (f"; answered by {reported}" if reported else "")
+    )
 
 
 def _reported(tried: tuple[Tried, ...]) -> str:

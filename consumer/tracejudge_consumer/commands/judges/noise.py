@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
+from tracejudge.counted import counted
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import Estimate, JudgeSpec, RunCaps, check_caps, estimate
 from tracejudge.replay.noise import NoiseRun, choose_traces, judge_repeatedly
@@ -156,8 +157,9 @@ def _rows(found: Noise, share: float) -> dict[str, int | None]:
 def _tell_before(
     spec: JudgeSpec, plan: Estimate, traces: list[Trace], *, repeats: int, difference: float, before: dict[str, Any]
 ) -> None:
-    cost = f"{plan.calls} calls, {about(plan.usd)}" if spec.calls_model else "no model, no cost"
-    click.echo(f"{judge_label(spec)}: {len(traces)} stored traces, {repeats} times each: {cost}", err=True)
+    cost = f"{counted(plan.calls, 'call')}, {about(plan.usd)}" if spec.calls_model else "no model, no cost"
+    asked = f"{counted(len(traces), 'stored trace')}, {counted(repeats, 'time')} each"
+    click.echo(f"{judge_label(spec)}: {asked}: {cost}", err=True)
     click.echo(
         f"{difference:g} points need {before['rows_unpaired']:,} rows a side where the questions differ (at a pass "
         f"rate of {_ASSUMED_RATE:.0%}), and at least {before['rows_paired_at_least']:,} where they are the same: more, "
@@ -169,13 +171,14 @@ def _tell_before(
 def _tell(spec: JudgeSpec, found: Noise, run: NoiseRun, rows: dict[str, int | None], *, difference: float) -> None:
     out = console()
     out.print(f"{judge_label(spec)}  {spec.judge_id()}")
-    out.print(f"  verdicts          {found.verdicts} on {found.traces} traces, {found.invalid} invalid")
+    out.print(f"  verdicts          {found.verdicts} on {counted(found.traces, 'trace')}, {found.invalid} invalid")
     if found.agreement is None:
         out.print("  not enough data: no trace has two settled verdicts")
     else:
         out.print(f"  self-agreement    {percent(found.agreement)} of pairs of verdicts on one trace")
         out.print(
-            f"  all the same on   {found.unanimous} traces ({interval(found.unanimous_low, found.unanimous_high)} %)"
+            f"  all the same on   {counted(found.unanimous, 'trace')} "
+            f"({interval(found.unanimous_low, found.unanimous_high)} %)"
         )
         out.print(f"  pass rate         {percent(found.pass_rate)}")
         if found.score_sd:
@@ -185,9 +188,9 @@ def _tell(spec: JudgeSpec, found: Noise, run: NoiseRun, rows: dict[str, int | No
             f"{rows['rows_paired']:,} questions judged under both"
         )
         if found.traces < _FEW_TRACES:
-            out.print(f"  {found.traces} traces are few: take these figures as a hint")
+            out.print(f"  {counted(found.traces, 'trace is', 'traces are')} few: take these figures as a hint")
     for decision, number in run.decisions.items():
         out.print(f"  {number} without a verdict: {decision.value.replace('_', ' ')}")
     for text in run.gone:
         out.print(f"  stopped: {harmless(text)}")
-    out.print(f"  {run.calls} calls, {money(run.cost_usd)}")
+    out.print(f"  {counted(run.calls, 'call')}, {money(run.cost_usd)}")

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.errors import NotFound
 from tracejudge.judging import JudgeSpec
 from tracejudge_consumer.judge_choice import judge_label, resolve_judges
@@ -54,7 +55,7 @@ def _show(spec: JudgeSpec) -> None:
     if kind is None or kind.default_threshold is not None:
         out.print(f"  passes     from {spec.passing_threshold:g} on")
     if kind is not None and kind.asks_model:
-        out.print(f"  parts      {kind.combination}; at most {spec.max_calls_per_trace} calls a trace")
+        out.print(f"  parts      {kind.combination}; at most {counted(spec.max_calls_per_trace, 'call')} a trace")
     if spec.repeats != 1:
         out.print(f"  repeats    {spec.repeats}, by majority")
     for name, value in spec.options.items():

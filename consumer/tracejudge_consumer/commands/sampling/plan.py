@@ -12,6 +12,7 @@ from typing import Final
 import click
 from pydantic import ValidationError
 
+from tracejudge.counted import counted
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import JudgeSpec, estimate
 from tracejudge.reports import read_rates
@@ -101,7 +102,7 @@ def plan(
     if as_json:
         click.echo(to_json({"traces": total, "looked_at": len(traces), "days": days, "by": by, "lines": shown}))
     elif len(traces) < total:
-        out.print(f"from {len(traces)} of {total} traces, chosen by their ids")
+        out.print(f"from {len(traces)} of {counted(total, 'trace')}, chosen by their ids")
 
 
 def _print(
