@@ -39,7 +39,7 @@ from tracejudge.alerts.watched import MAX_SLICES_PER_RULE
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Score, TraceFacts, TraceKey
-from tracejudge.store import AlertSnapshot, Cursor, Store
+from tracejudge.store import Cursor, Store
 from tracejudge_consumer.adoption import overlap_of, seeds
 from tracejudge_consumer.alert_actions import read_actions
 from tracejudge_consumer.alert_evidence import AlertEvidence
@@ -47,12 +47,12 @@ from tracejudge_consumer.between_rows import BetweenRows, instant_of
 from tracejudge_consumer.deliveries import Deliveries
 from tracejudge_consumer.fresh_rows import FreshRows
 from tracejudge_consumer.leadership import Leadership
+from tracejudge_consumer.loop_memory import LOOP_STATE, LoopMemory
 from tracejudge_consumer.store_upkeep import StoreUpkeep
 
 logger = logging.getLogger(__name__)
 
 LEASE: Final = "alert-loop"
-LOOP_STATE: Final = "alert-loop"  # the snapshot that holds the cursor; all others are the engine's
 _FORMAT: Final = 1
 _SAVE_EVERY_ROWS: Final = 30_000  # while catching up: a save costs as much as some thousand rows
 
@@ -97,6 +97,7 @@ class AlertLoop:
         self._leadership = Leadership(
             store, LEASE, holder=holder, ttl_s=lease_ttl_s, clock=clock, checkpoint=checkpoint
         )
+        self._memory = LoopMemory(store, self._leadership)
         self._deliveries = Deliveries(
             store=store,
             notifiers=notifiers,
@@ -165,7 +166,6 @@ class AlertLoop:
         self._rows = FreshRows(self._store, self._clock, lookback=self._lookback, step_s=self._step_s)
         self._between = BetweenRows()
         self._unpublished: list[AlertEvent] = []
-        self._saved_at: datetime | None = None
         self._warned = False
 
     # ------------------------------------------------------------------ one round
@@ -271,39 +271,19 @@ class AlertLoop:
     # ------------------------------------------------------------------ snapshots
 
     def _save(self, taken: Sequence[SeriesSnapshot]) -> None:
-        """Stores the engine's snapshots and the loop's own in one insert, the loop's last."""
+        """Stores the engine's snapshots and the loop's own."""
         state = {
             "format": _FORMAT,
             **self._rows.to_state(),
             "unpublished": [event_to_json(event) for event in self._unpublished],
             **self._between.to_state(),
         }
-        now, fencing = self._next_save()
-        self._store.alert_snapshots.save_all(
-            [
-                *(AlertSnapshot(name=s.name, cursor=None, state=s.state, saved_at=now, fencing=fencing) for s in taken),
-                AlertSnapshot(name=LOOP_STATE, cursor=self._rows.cursor, state=state, saved_at=now, fencing=fencing),
-            ]
-        )
+        self._memory.save(taken, cursor=self._rows.cursor, state=state)
         self._checkpoint("snapshots stored")
 
     def _save_channels(self, taken: Sequence[SeriesSnapshot]) -> None:
-        """Stores the states of channels alone: they hang on no row."""
-        now, fencing = self._next_save()
-        self._store.alert_snapshots.save_all(
-            [AlertSnapshot(name=s.name, cursor=None, state=s.state, saved_at=now, fencing=fencing) for s in taken]
-        )
+        self._memory.save_beside(taken)
         self._checkpoint("channels stored")
-
-    def _next_save(self) -> tuple[datetime, int]:
-        """The instant and the fencing number of a save."""
-        fencing = self._leadership.fencing
-        now = self._store.now()
-        # Of two snapshots under one fencing number the later stands: the store's clock may have been set back.
-        if self._saved_at is not None:
-            now = max(now, self._saved_at + timedelta(milliseconds=1))
-        self._saved_at = now
-        return now, fencing
 
     def _restore(self) -> Engine:
         engine = Engine(
@@ -312,11 +292,10 @@ class AlertLoop:
             drift=self._drift,
             overlap=partial(overlap_of, self._store),
         )
-        stored = self._store.alert_snapshots.load_all()
+        stored = self._memory.load()
         events = engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != LOOP_STATE)
         loop = stored.get(LOOP_STATE)
         if loop is not None:
-            self._saved_at = loop.saved_at
             self._read_state(loop.cursor, loop.state)
         self._unpublished += events
         # Everything again under our fencing number: a former leader that does not know it is none writes in vain.

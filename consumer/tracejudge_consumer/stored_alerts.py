@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tracejudge.alerts import DriftPolicy, Engine, Promises, Rule, SeriesSnapshot, SeriesStatus, Standing
 from tracejudge.store import Store
-from tracejudge_consumer.alert_loop import LOOP_STATE
+from tracejudge_consumer.loop_memory import LOOP_STATE
 
 
 def load_series(

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tracejudge.alerts.baseline import ARM_AT, LAG_H, MEMORY_H, Baseline
+from tracejudge.alerts.baseline import LAG_H, MEMORY_H, Baseline
 from tracejudge.alerts.bets import hypothetical_rates
+from tracejudge.alerts.fit import ARM_AT, dispersion
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 
@@ -138,7 +139,7 @@ def test_chi_squared_from_sums_is_that_of_the_hours_themselves() -> None:
         assert rate is not None
         residual = sum(row.weight * (row.passed - rate) for row in cell)
         expected += residual**2 / (0.05 * sum(row.weight**2 for row in cell))
-    assert baseline._dispersion(fit, 0.05, 7.0) == pytest.approx(expected / 7.0, rel=1e-9)
+    assert dispersion(fit, baseline._day, variance=0.05, freedom=7.0) == pytest.approx(expected / 7.0, rel=1e-9)
 
 
 def test_old_hours_fade_so_that_a_change_is_learned_in_a_month() -> None:

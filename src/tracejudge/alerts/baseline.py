@@ -1,58 +1,23 @@
-"""What a series' rate has been, and how far that is known: learned from its own rows, hour by hour, behind a lag.
+"""What a series' rate has been, learned from its own rows, hour by hour, behind a lag. How far it is known: `fit.py`.
 
-With w = 1 / inclusion probability and x = 1 for passed, over the hours learned so far, and for each hour of the day k:
-
-    m      = sum(w x) / sum(w)                          the rate
-    v      = sum(w^2 (x - m)^2) / sum(w^2)              linearised variance a unit of w^2
-    phi    = chi^2 / df                                 overdispersion: Pearson's statistic of the hourly counts around
-                                                        the seasonal fit, sum_h (S_h - W_h mu_k)^2 / (v Q_h), where
-                                                        W, S, Q are the hour's sums of w, w x, w^2
-    season = s (m_k - mean m_k)                         shrunk: s = 1 - e / var(m_k), e the noise expected in m_k
-    se     = sqrt(phi v sum(w^2)) / sum(w)
-    s / v  = (phi - 1) / mean(W_h^2 / Q_h)              variance of the hours' own rates (`hour_effect.py`)
-    b_k    = m + season_k - se / 2 - drop               the boundary of hour k; component j is armed once the mean
-                                                        distance of its rate from it is at least 3 se
-
-phi is used only where it is clearly above 1, by two of its standard errors sqrt(2 / df) phi. Then se takes it two of
-them too high, and s one: what an hour tells of itself is measured anew in every hour. Chi^2 is kept as three sums for
-each hour of the day, so that it can be had around any fit afterwards. All of it is fixed before the row it is used for
-is seen.
+All that a row is judged by is fixed before the row is seen.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from tracejudge.alerts.bets import PRIOR, Bets, mean_drops
+from tracejudge.alerts.bets import Bets
+from tracejudge.alerts.fit import DAY, Sums, fit
 from tracejudge.alerts.hour_effect import HourSoFar
 
 LAG_H: Final = 48
 """An hour is learned once it is so old: a drop is found long before it can pass into the baseline."""
 
-ARM_AT: Final = 3.0
-"""Standard errors of the baseline below which a drop cannot be told from a baseline that was taken too high."""
-
-MARGIN: Final = 0.5  # standard errors
-SEASON_AFTER_H: Final = 72.0
-"""Hours learned before season and overdispersion are believed."""
-
 MEMORY_H: Final = 28 * 24.0
 """Hours learned after which older ones fade: a rate of last year is no measure for today."""
-
-_LOWEST, _HIGHEST = 1e-3, 1 - 1e-3
-_DAY: Final = 24
-
-
-class _Hour(NamedTuple):
-    """Sums over rows: w, w x, w^2, w^2 x."""
-
-    w: float = 0.0
-    wx: float = 0.0
-    w2: float = 0.0
-    w2x: float = 0.0
 
 
 class Baseline:
@@ -88,8 +53,8 @@ class Baseline:
         self.frozen = False
         self.hours = 0.0  # learned
         self.since_hour: int | None = None  # the first hour seen
-        self._sums = _Hour()
-        self._day = [[0.0] * 6 for _ in range(_DAY)]  # w, wx, w^2, and of chi^2: S^2/Q, S W/Q, W^2/Q
+        self._sums = Sums()
+        self._day = [[0.0] * 6 for _ in range(DAY)]  # w, wx, w^2, and of chi^2: S^2/Q, S W/Q, W^2/Q
         self._waiting: dict[int, list[float]] = {}  # w, w x, w^2 and w^2 x of each hour
         self._moved_to = -1
         self._derive()
@@ -160,8 +125,8 @@ class Baseline:
     def seed(self, *, rows: float, rate: float, weight: float = 1.0) -> None:
         """Takes a rate as known from so many rows of one weight, of no particular hour."""
         w, w2 = rows * weight, rows * weight * weight
-        seen = _Hour(w, w * rate, w2, w2 * rate)
-        self._sums = _Hour(*(a + b for a, b in zip(self._sums, seen, strict=True)))
+        seen = Sums(w, w * rate, w2, w2 * rate)
+        self._sums = Sums(*(a + b for a, b in zip(self._sums, seen, strict=True)))
         self._derive()
 
     def move_to(self, watermark: datetime) -> None:
@@ -209,79 +174,23 @@ class Baseline:
         self.learn_all()
 
     def _learn(self, hour: int, sums: list[float]) -> None:
-        cell = _Hour(*sums)
+        cell = Sums(*sums)
         if self.hours >= MEMORY_H:
             fade = 1.0 - 1.0 / MEMORY_H
             self.hours *= fade
-            self._sums = _Hour(*(fade * value for value in self._sums))
+            self._sums = Sums(*(fade * value for value in self._sums))
             self._day = [[fade * value for value in row] for row in self._day]
         self.hours += 1.0
-        self._sums = _Hour(*(a + b for a, b in zip(self._sums, cell, strict=True)))
-        row = self._day[hour % _DAY]
+        self._sums = Sums(*(a + b for a, b in zip(self._sums, cell, strict=True)))
+        row = self._day[hour % DAY]
         new = (cell.w, cell.wx, cell.w2, cell.wx**2 / cell.w2, cell.wx * cell.w / cell.w2, cell.w**2 / cell.w2)
-        self._day[hour % _DAY] = [a + b for a, b in zip(row, new, strict=True)]
+        self._day[hour % DAY] = [a + b for a, b in zip(row, new, strict=True)]
 
     def _derive(self) -> None:
-        """The rate, its standard error, the season and the bets of every hour, from the sums."""
-        sums = self._sums
+        """What follows from the sums: the rate, how far it is known, the boundaries; and no bets yet."""
+        found = fit(self._sums, self._day, hours=self.hours, drop=self.drop)
+        self.m, self.se, self.phi, self.spread, self._boundaries, self._prior = found
         self._bets: dict[int, Bets] = {}
-        self._boundaries: list[float] = []
-        self._prior: tuple[float, ...] = ()
-        self.spread = 0.0
-        self.m, self.se, self.phi = 0.5, math.inf, 1.0
-        if sums.w <= 0.0:
-            return
-        unit = sums.w2 / sums.w  # the weight of a typical row: half a pass and half a failure more keep m off 0 and 1
-        self.m = m = (sums.wx + 0.5 * unit) / (sums.w + unit)
-        # x is 0 or 1, hence sum(w^2 (x - m)^2) = (1 - 2 m) sum(w^2 x) + m^2 sum(w^2), for any m.
-        squares = (1.0 - 2.0 * m) * sums.w2x + m * m * sums.w2
-        variance = max(squares, 0.5 * unit * unit * m * (1.0 - m)) / sums.w2
-        raw = [row[1] / row[0] if row[0] > 0.0 else None for row in self._day]
-        known = [rate for rate in raw if rate is not None]
-        believed = self.hours >= SEASON_AFTER_H
-        noise = max(1.0, self._dispersion(raw, variance, self.hours - len(known))) if believed else 1.0
-        season, shrink = self._season(raw, variance * noise) if believed else ([0.0] * _DAY, 0.0)
-        if believed:
-            freedom = self.hours - 1.0 - (len(known) - 1) * shrink
-            fitted: list[float | None] = [m + one for one in season]
-            phi, bound = self._dispersion(fitted, variance, freedom), 1.0 + 2.0 * math.sqrt(2.0 / freedom)
-            if phi > bound:
-                self.phi = phi * bound
-                above = phi * (1.0 + math.sqrt(2.0 / freedom)) - 1.0
-                self.spread = above * self.hours / sum(row[5] for row in self._day)
-        self.se = math.sqrt(self.phi * variance * sums.w2) / sums.w
-        self._boundaries = [
-            self._clipped(m + one - MARGIN * self.se - self.drop) for one in (season if shrink else season[:1])
-        ]
-        drops = mean_drops(self._boundaries)
-        prior = tuple(p if drop >= ARM_AT * self.se else 0.0 for p, drop in zip(PRIOR, drops, strict=True))
-        if any(prior):
-            self._prior = prior
-
-    @staticmethod
-    def _clipped(boundary: float) -> float:
-        return min(max(boundary, _LOWEST), _HIGHEST)
-
-    def _dispersion(self, fit: list[float | None], variance: float, freedom: float) -> float:
-        if freedom <= 0.0:
-            return 1.0
-        chi = 0.0
-        for rate, (_, _, _, squares, products, weights) in zip(fit, self._day, strict=True):
-            if rate is not None:
-                chi += squares - 2.0 * rate * products + rate * rate * weights
-        return max(0.0, chi) / variance / freedom
-
-    def _season(self, raw: list[float | None], variance: float) -> tuple[list[float], float]:
-        """The offset of each hour of the day, and by how much it was shrunk (0: there is none to be seen)."""
-        known = [(rate, row) for rate, row in zip(raw, self._day, strict=True) if rate is not None]
-        flat = [0.0] * _DAY
-        if len(known) < _DAY // 2:
-            return flat, 0.0
-        mean = sum(rate for rate, _ in known) / len(known)
-        spread = sum((rate - mean) ** 2 for rate, _ in known) / (len(known) - 1)
-        noise = variance * sum(row[2] / row[0] ** 2 for _, row in known) / len(known)
-        shrink = max(0.0, 1.0 - noise / spread) if spread > 0.0 else 0.0
-        return [0.0 if rate is None else shrink * (rate - mean) for rate in raw], shrink
 
     def to_state(self) -> dict[str, Any]:
         """JSON values; `from_state` continues exactly.
@@ -307,7 +216,7 @@ class Baseline:
         baseline._moved_to = state["moved_to"]
         baseline.frozen, baseline.hours = state["frozen"], state["hours"]
         baseline.since_hour = state["since_hour"]
-        baseline._sums = _Hour(*state["sums"])
+        baseline._sums = Sums(*state["sums"])
         baseline._day = [list(row) for row in state["day"]]
         baseline._waiting = {int(hour): [float(one) for one in cell] for hour, *cell in state["waiting"]}
         baseline._derive()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
 
 from tracejudge.alerts import explain, growth, kinds, snapshots
 from tracejudge.alerts.actions import Action
@@ -25,24 +24,12 @@ from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.status import SeriesStatus, status_of
 from tracejudge.alerts.succession import learned_baselines
 from tracejudge.alerts.watched import Watched
+from tracejudge.alerts.ways import Ways
 from tracejudge.anchors import AnchorRound
 from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceFacts, TraceKey
 
-_MAX_WAYS: Final = 20_000  # values come from producers, and are without number
-
 FindOverlap = Callable[[SeriesKey, JudgeId, datetime], Overlap | None]
 """Given a series that begins, the JudgeId before it and an instant: what both judged until then."""
-
-
-class _Way:
-    """The series that rows of some values come to, and the level it fires at while nobody's share changes."""
-
-    __slots__ = ("alarm_hours", "series", "shares")
-
-    def __init__(self, series: Series) -> None:
-        self.series = series
-        self.shares = -1
-        self.alarm_hours = 0.0
 
 
 class Engine:
@@ -72,7 +59,7 @@ class Engine:
         self._watched = Watched(rules, promises)
         self._places = JudgePlaces()
         self._watching: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
-        self._ways: dict[tuple[object, ...], _Way] = {}  # since the last snapshot, and until something is taken away
+        self._ways = Ways()  # since the last snapshot, and until something is taken away
         self._changed: dict[SeriesKey, None] = {}  # since the last snapshot, in order
         self._gone: dict[str, None] = {}  # names of snapshots to be marked as retired
         self._now: datetime | None = None
@@ -270,20 +257,19 @@ class Engine:
         marks = (rule.name, score.environment, score.app, score.judge_name, score.judge_id, group)
         way = self._ways.get(marks)
         if way is None:
-            way = self._lead(rule, score, facts, events)
-            if way is None:
+            found = self._series_of(rule, score, facts, events)
+            if found is None:
                 self.unwatched += 1
                 return
-            self._ways[marks] = way
+            way = self._ways.lead(marks, found)
         key, series = way.series.key, way.series
         quiet = self._watched.silent.pop(family_of(key), None) if self._watched.silent else None
         if quiet is not None:
             self._watched.series[quiet].silent = False
             events.append(explain.data_back(self._watched.series[quiet], at=score.judged_at))
             self._changed[quiet] = None
-        if way.shares != self._watched.shares:
-            way.shares, way.alarm_hours = self._watched.shares, self._watched.alarm_hours(series)
-        turn = series.fold(score, alarm_hours=way.alarm_hours, latency_ms=facts.latency_ms if facts else None)
+        alarm_hours = way.alarm_hours(self._watched)
+        turn = series.fold(score, alarm_hours=alarm_hours, latency_ms=facts.latency_ms if facts else None)
         if turn is Turn.FIRED:
             fired = kinds.firing(series, share=self._watched.share(key), health=health.share)
             events.append(self._beside(series, with_model_change(fired, health)))
@@ -293,16 +279,13 @@ class Engine:
         elif turn is Turn.ESCALATED and effective_severity(rule, heuristic=series.heuristic) == "page":
             events.append(self._beside(series, kinds.escalated(series, at=score.judged_at)))
 
-    def _lead(self, rule: Rule, score: Score, facts: TraceFacts | None, events: list[AlertEvent]) -> _Way | None:
+    def _series_of(self, rule: Rule, score: Score, facts: TraceFacts | None, events: list[AlertEvent]) -> Series | None:
         """The series that a row is folded into, which has changed by it; None where there is no room for one."""
         key = key_of(rule, score, facts)
         series = self._watched.series.get(key) or self._let_in(rule, key, score, events)
-        if series is None:
-            return None
-        if len(self._ways) >= _MAX_WAYS:
-            self._ways.clear()
-        self._changed[series.key] = None
-        return _Way(series)
+        if series is not None:
+            self._changed[series.key] = None
+        return series
 
     def _let_in(self, rule: Rule, key: SeriesKey, score: Score, events: list[AlertEvent]) -> Series | None:
         """The series that a row of a key not yet watched is folded into: its own, or that of the other values, of which

@@ -24,18 +24,14 @@ from typing import Final
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.durations import parse_false_alarms
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.held import HeldAlerts
 from tracejudge.alerts.judge_words import drift_event, mark, steady_event
 from tracejudge.alerts.snapshots import FORMAT, SeriesSnapshot
 from tracejudge.alerts.standing import AGAINST, DriftPolicy, Standing, WatchedJudge
 from tracejudge.alerts.state import Series, Turn
 from tracejudge.alerts.status import SeriesStatus, status_of
-from tracejudge.alerts.wire import event_from_json, event_to_json
-from tracejudge.alerts.wording import span
 from tracejudge.anchors import AnchorRound
 from tracejudge.scores import JudgeId, Outcome, Score
-
-LONGEST_HOLD: Final = timedelta(days=3)
-"""So long an alert waits for its judge at most: one that never gets steady, or is judged no more, must not hide it."""
 
 LATELY: Final = timedelta(days=30)
 """A set whose last round is so much older than the latest of all is judged no more: it takes no part any longer."""
@@ -50,7 +46,7 @@ class JudgeDrift:
     def __init__(self, policy: DriftPolicy | None = None) -> None:
         self.policy = policy or DriftPolicy()
         self._watched: dict[tuple[str, JudgeId], WatchedJudge] = {}
-        self._held: dict[str, AlertEvent] = {}
+        self._held = HeldAlerts()
         self._changed: dict[str, None] = {}  # names of snapshots
 
     def fold(self, one: AnchorRound, *, open_alerts: Iterable[str] = ()) -> list[AlertEvent]:
@@ -137,35 +133,14 @@ class JudgeDrift:
     def beside(self, event: AlertEvent) -> AlertEvent:
         """A quality event with what is known of its judge; one that is held back says so in its evidence."""
         standing = self.standing(event.series.judge_id)
-        fired = event.evidence.get("fired_event_id")
-        if event.kind == "firing" and standing is not None:
-            event = mark(event, standing)
-            if standing.moved and self.policy.on_judge_drift == "hold":
-                event = replace(event, evidence={**event.evidence, "held": True})
-                self._held[event.event_id] = event
-                self._changed[_HELD] = None
-        elif isinstance(fired, str) and fired in self._held:
-            event = replace(event, evidence={**event.evidence, "held": True})  # nobody has heard of its beginning
-            if event.kind == "resolved":
-                self._held = {key: one for key, one in self._held.items() if _alert_of(one) != fired}
-            elif event.kind == "escalated":
-                self._held[event.event_id] = event
-            self._changed[_HELD] = None
-        return event
+        if event.kind != "firing" or standing is None:
+            return self._held.follow(event)
+        event = mark(event, standing)
+        return self._held.begin(event) if standing.moved and self.policy.on_judge_drift == "hold" else event
 
     def tick(self, now: datetime) -> list[AlertEvent]:
         """The alerts that wait no longer: they have waited for `LONGEST_HOLD`, or the settings hold nothing now."""
-        if self.policy.on_judge_drift != "hold":
-            return self._let_go(list(self._held.values()), at=now, words="held back while its judge had moved")
-        told = []
-        for event in list(self._held.values()):
-            # The instant of the deadline, not of the tick: another process that notices it later says the same.
-            deadline = event.at + LONGEST_HOLD
-            if event.event_id in self._held and event.kind == "firing" and now >= deadline:
-                parts = [one for one in self._held.values() if _alert_of(one) == event.event_id]
-                words = f"held back for {span(LONGEST_HOLD)}, as its judge had moved"
-                told += self._let_go(parts, at=deadline, words=words)
-        return told
+        return self._held.let_go_overdue(now) if self.policy.on_judge_drift == "hold" else self._held.let_go_all(at=now)
 
     def apply(self, action: Action) -> list[AlertEvent]:
         """Closes what an accept or a dismissal is about. An accepted judge is compared with its last round from now on:
@@ -208,10 +183,11 @@ class JudgeDrift:
             for place, watched in self._watched.items()
             if not changed_only or _name(place) in self._changed
         ]
-        if _HELD in self._changed or (self._held and not changed_only):
-            held = [event_to_json(event) for event in self._held.values()]
+        if self._held.changed or (self._held and not changed_only):
+            held = self._held.to_state()
             taken.append(SeriesSnapshot(_HELD, {"format": FORMAT, "kind": _KIND, "held": held}))
         self._changed.clear()
+        self._held.changed = False
         return taken
 
     def restore(self, snapshot: SeriesSnapshot) -> list[AlertEvent] | None:
@@ -221,7 +197,7 @@ class JudgeDrift:
         if state.get("kind") != _KIND or state.get("format") != FORMAT:
             return None
         if "held" in state:
-            self._held = {event.event_id: event for event in map(event_from_json, state["held"])}
+            self._held.restore(state["held"])
             return []
         watched, other = WatchedJudge.from_state(state["judge"], self.policy)
         self._watched[watched.last.set_id, watched.last.judge_id] = watched
@@ -251,17 +227,7 @@ class JudgeDrift:
         standing = self.standing(judge_id)
         if standing is not None and standing.moved:
             return []
-        told = [event for event in self._held.values() if event.series.judge_id == judge_id]
-        return self._let_go(told, at=at, words="held back until its judge was steady again")
-
-    def _let_go(self, told: Iterable[AlertEvent], *, at: datetime, words: str) -> list[AlertEvent]:
-        found = []
-        for event in told:
-            del self._held[event.event_id]
-            self._changed[_HELD] = None
-            evidence = {**{k: v for k, v in event.evidence.items() if k != "held"}, "held_until": at.isoformat()}
-            found.append(replace(event, summary=f"{event.summary}; {words}", evidence=evidence))
-        return found
+        return self._held.let_go_of(judge_id, at=at)
 
 
 def _armed(series: Series) -> bool:
@@ -301,12 +267,6 @@ def _outcome(passed: bool | None, right: bool) -> Outcome:
     if passed is None:
         return Outcome.INVALID
     return Outcome.PASSED if passed == right else Outcome.FAILED
-
-
-def _alert_of(event: AlertEvent) -> str:
-    """The id of the alert that an event is about."""
-    fired = event.evidence.get("fired_event_id")
-    return fired if isinstance(fired, str) else event.event_id
 
 
 def _name(place: tuple[str, str]) -> str:
