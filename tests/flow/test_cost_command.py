@@ -79,7 +79,7 @@ def test_what_was_spent_adds_up_by_judge_app_and_day(
     assert json.loads(said(capsys, "cost", "--run", "replay-1", "--json"))["total"]["calls"] == 1
     shown = said(capsys, "cost")
     assert "in all" in shown
-    assert "1 of 4 calls have no known price" in shown
+    assert "no price is known of 1 of 4 calls" in shown
     assert "no calls to a model" in said(capsys, "cost", "--app", "nobody")
     said(capsys, "cost", "--by", "mood", expect=EXIT_USAGE)
 

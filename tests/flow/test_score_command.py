@@ -187,7 +187,7 @@ def test_one_s_own_query_engine_answers_the_questions_of_the_file(at: Workplace)
     assert {row["outcome"] for row in quick} == {"passed"}
     assert all(row["answer_latency_ms"] >= 0 for row in quick)
     shown = at("score", "questions.jsonl", *options)
-    assert "7 answers, 1 errors" in shown
+    assert "7 answers, 1 error" in shown
 
 
 @pytest.mark.parametrize(
