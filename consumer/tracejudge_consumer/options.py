@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -60,6 +63,52 @@ class Moment(click.ParamType[datetime]):
         if moment.tzinfo is None:
             self.fail(f"{text!r} has no time zone: write {moment.isoformat()}Z for UTC", param, ctx)
         return moment.astimezone(timezone.utc)
+
+
+class Number(click.FloatRange):
+    """A number within bounds; "nan" is none, and would be below and above no limit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number one can compare with", param, ctx)
+        return number
+
+
+class OutFile(click.Path):
+    """A file to write, refused before any work is done where it cannot be; `dash` allows "-" for stdout."""
+
+    def __init__(self, *, dash: bool = False) -> None:
+        super().__init__(dir_okay=False, allow_dash=dash)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = os.fsdecode(super().convert(value, param, ctx))
+        if path == "-" and self.allow_dash:
+            return path
+        there, parent = Path(path), Path(path).absolute().parent
+        if not parent.is_dir():
+            self.fail(f"{path!r}: there is no folder {str(parent)!r}: make it, or name another file", param, ctx)
+        if not os.access(there if there.exists() else parent, os.W_OK):
+            self.fail(f"{path!r} cannot be written by this user: name another file", param, ctx)
+        return path
+
+
+MOST_WINDOWS: Final = 20_000
+
+
+def check_windows(start: datetime, end: datetime, step_s: float) -> None:
+    """Raises BadParameter for more windows than anybody reads: each is a row for every judge and slice."""
+    if (windows := (end - start).total_seconds() / step_s) > MOST_WINDOWS:
+        raise click.BadParameter(
+            f"makes {windows:,.0f} windows, at most {MOST_WINDOWS:,} are shown: take a longer step, or a shorter time",
+            param_hint="--step",
+        )
+
+
+def check_order(since: datetime, until: datetime | None) -> None:
+    """Raises BadParameter for a time that ends before it begins."""
+    if until is not None and until <= since:
+        raise click.BadParameter("is not before --until", param_hint="--since")
 
 
 def typed_last(ctx: click.Context, param: click.Parameter, value: Any) -> Any:

@@ -58,3 +58,50 @@ def test_a_command_that_looks_does_not_wait_a_minute_for_a_dead_server(
     assert run(["rates"]) == EXIT_UNAVAILABLE
     assert asked == [wiring_store.FIRST_LOOK_PATIENCE_S]
     assert "check that it runs and can be reached" in capsys.readouterr().err
+
+
+SETTINGS = 'queue = "sqlite:///q.db"\nstore = "chdb:///s"\n'
+ROW = '{"trace_id": "t", "judge": "lexical", "judge_id": "l@1", "outcome": "passed"}\n'
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "score wrong.jsonl --max-usd nan",
+            "is not a number one can compare with",
+        ),
+        ("release check a --against b --max-drop nan", "is not a number one can compare with"),
+        ("release check a --against b --min-effective -5", "-5.0 is not in the range x>=0"),
+        ("score wrong.jsonl -o nowhere/rows.jsonl", "there is no folder"),
+        ("gate rows.jsonl --junit nowhere/gate.xml", "there is no folder"),
+        ("gate rows.jsonl --markdown nowhere/gate.md", "there is no folder"),
+        ("gate rows.jsonl --baseline nowhere/b.json --update-baseline", "there is no folder"),
+        ("report --html nowhere/r.html", "there is no folder"),
+        ("export traces -o nowhere/t.jsonl", "there is no folder"),
+        ("export traces -o rows.jsonl --format parquet", "name a folder"),
+        ("ledger --since 1d --until 2d", "is not before --until"),
+        ("retry --since 1d --until 2d", "is not before --until"),
+        ("report --since 1d --until 2d", "is not before --until"),
+        ("dead-letters list --since 1d --until 2d", "is not before --until"),
+        ("rates --since 400d --step 1s", "windows, at most 20,000 are shown"),
+        ("replay --judge lexical --since 1d --sample 99999999999999999999 --run r", "is not in the range"),
+    ],
+)
+def test_an_argument_that_makes_no_sense_is_refused_before_anything_is_done(
+    here: Path, command: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "tracejudge.toml").write_text(SETTINGS)
+    (here / "thresholds.toml").write_text('[[thresholds]]\njudge = "lexical"\nminimum = 0.8\n')
+    (here / "rows.jsonl").write_text(ROW)
+    assert run(command.split()) == EXIT_USAGE
+    shown = capsys.readouterr().err
+    assert said in " ".join(shown.split())
+    assert "Traceback" not in shown
+
+
+def test_a_new_baseline_is_told_to_a_machine_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "rows.jsonl").write_text(ROW)
+    assert run(["gate", "rows.jsonl", "--baseline", "b.json", "--update-baseline", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["baseline"], told["verdicts"], told["judge_ids"]) == ("b.json", 1, {"lexical": "l@1"})

@@ -13,7 +13,7 @@ from tracejudge.alerts.chance import false_alarms_per_30d
 from tracejudge.alerts.event import Severity
 from tracejudge.alerts.measures import in_words
 from tracejudge.alerts.wording import percent_points
-from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.options import Number, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
@@ -54,8 +54,8 @@ chance at the rate and volume seen so far.""",
 )
 @config_option
 @json_option
-@click.option("--rate", type=click.FloatRange(0.0, 1.0), default=None, help="The rate while all is well.")
-@click.option("--per-hour", type=click.FloatRange(0.0, min_open=True), default=None, help="Judged traces an hour.")
+@click.option("--rate", type=Number(0.0, 1.0), default=None, help="The rate while all is well.")
+@click.option("--per-hour", type=Number(0.0, min_open=True), default=None, help="Judged traces an hour.")
 def list_rules(config: str, as_json: bool, rate: float | None, per_hour: float | None) -> None:
     """What each rule demands, and what it promises about false alarms."""
     settings = load_settings(config, require_caps=False)

@@ -17,7 +17,7 @@ from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, rec
 from tracejudge.reports.paired import Estimate
 from tracejudge_consumer.alert_evidence import AlertEvidence
 from tracejudge_consumer.fitting import FittedTable
-from tracejudge_consumer.options import Span, config_option, json_option
+from tracejudge_consumer.options import OutFile, Span, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, percent, progress_bar, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import build_evidence, connect_store
@@ -40,7 +40,7 @@ event that is no alert, what was stored with it is shown.""",
 @click.argument("event_id")
 @config_option
 @json_option
-@click.option("--html", "target", type=click.Path(dir_okay=False), default=None, help="Write the page here.")
+@click.option("--html", "target", type=OutFile(), default=None, help="Write the page here.")
 @click.option(
     "--measure",
     "days",

@@ -18,7 +18,14 @@ from tracejudge.datasets.versions import diff, read_dataset, write_version
 from tracejudge.errors import CheckFailed, NotFound
 from tracejudge.scores import Label, TraceKey
 from tracejudge.store import Store, TraceFilter
-from tracejudge_consumer.options import Moment, config_option, group_config_option, json_option
+from tracejudge_consumer.options import (
+    Moment,
+    Number,
+    OutFile,
+    config_option,
+    group_config_option,
+    json_option,
+)
 from tracejudge_consumer.rendering import console, ident, one_line, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -63,10 +70,10 @@ gives the same version. What `tracejudge forget` deletes later stays in files: b
 @click.option("--environment", default="production", show_default=True, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", "app_version", default=None, help="Only this release of the app.")
-@click.option("--share", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True, help="A day's.")
+@click.option("--share", type=Number(0, 1, min_open=True), default=0.02, show_default=True, help="A day's.")
 @click.option("--at-most", type=click.IntRange(1), default=2000, show_default=True, help="Rows, labelled ones beside.")
 @click.option("--stratify", multiple=True, default=("category",), show_default=True, help="A field. May be repeated.")
-@click.option("--near", type=click.FloatRange(0.5, 1), default=0.8, show_default=True, help="Similarity; 1: keep all.")
+@click.option("--near", type=Number(0.5, 1), default=0.8, show_default=True, help="Similarity; 1: keep all.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed chooses other traces.")
 @click.option("--keep-personal-data", is_flag=True, help="Leave texts and ids as they are.")
 def build_command(
@@ -173,7 +180,7 @@ llama-index-core up to 0.13 reads labelled-rag (LabelledRagDataset.from_json): q
 answers. In Python, `tracejudge.datasets.llama_index.load(FILE)` gives the object of the release that is installed.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--out", "target", type=click.Path(dir_okay=False), required=True, help="The JSON file to write.")
+@click.option("--out", "target", type=OutFile(), required=True, help="The JSON file to write.")
 @click.option("--form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="Of which class.")
 def llama_index_command(file: str, target: str, form: str) -> None:
     """Write a dataset as LlamaIndex's, for its `from_json`."""

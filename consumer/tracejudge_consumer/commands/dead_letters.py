@@ -16,7 +16,7 @@ from tracejudge.store import DeadLetterFilter, DeadLetterState, Store, StoredDea
 from tracejudge_consumer.asking import require_consent
 from tracejudge_consumer.bytes_shown import preview
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, one_line, table, to_json
 from tracejudge_consumer.requeue import requeue
 from tracejudge_consumer.settings import load_settings
@@ -83,6 +83,8 @@ def list_letters(
     limit: int,
 ) -> None:
     """The latest dead letters, without their contents."""
+    if since is not None:
+        check_order(since, until)
     wanted: DeadLetterState | None = None if state == "all" else state  # type: ignore[assignment]  # click chose it
     where = DeadLetterFilter(since=since, until=until, source=source, reason=reason, state=wanted)
     with connect_store(load_settings(config, require_caps=False)) as store:

@@ -15,7 +15,7 @@ from tracejudge.counted import counted
 from tracejudge.datasets.write import write_line
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import ScoreFilter, Store, TraceFilter, Wanted
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, OutFile, config_option, json_option
 from tracejudge_consumer.rendering import progress_bar, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -38,7 +38,12 @@ Parquet goes into a folder, in files of at most 100 000 rows. What `tracejudge f
 @config_option
 @json_option
 @click.option(
-    "--out", "-o", "target", type=click.Path(), default="-", help="File, or folder for parquet.  [default: stdout]"
+    "--out",
+    "-o",
+    "target",
+    type=click.Path(),
+    default="-",
+    help="File, or folder for parquet.  [default: stdout]",
 )
 @click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
 @click.option("--since", type=Moment(), default=None, help="From when on, by event time.  [default: all]")
@@ -73,6 +78,10 @@ def command(
         raise click.UsageError("--json tells what was written, on stdout: give --out FILE")
     if what == "traces" and run_id != LIVE_RUN:
         raise click.UsageError("--run is of scores: tracejudge export scores --run NAME")
+    if form == "jsonl":
+        OutFile(dash=True).convert(target, None, None)
+    elif Path(target).exists() and not Path(target).is_dir():
+        raise click.UsageError(f"{target} is a file: name a folder for the parquet files")
     where = TraceFilter(start=since, end=until, environment=environment, app=app, version=version, category=category)
     wanted = Wanted(where=where, outcome=outcome, judge=judge)
     chosen = ScoreFilter(

@@ -30,7 +30,7 @@ from tracejudge.gate import (
 from tracejudge.scores import JudgeId
 from tracejudge.store import ScoreFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
-from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.options import OutFile, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, table, to_json
 from tracejudge_consumer.settings import faults_of, load_settings, read_toml
 from tracejudge_consumer.wiring import connect_store
@@ -89,8 +89,8 @@ Exit status: 0 passed, 1 failed, or a baseline of another dataset or judge, 2 no
 )
 @click.option("--baseline", "baseline_file", type=click.Path(dir_okay=False), default=None, help="The committed one.")
 @click.option("--update-baseline", is_flag=True, help="Make this run the baseline, and stop.")
-@click.option("--junit", type=click.Path(dir_okay=False), default=None, help="Write JUnit XML here.")
-@click.option("--markdown", "markdown_file", type=click.Path(dir_okay=False), default=None, help="Write Markdown here.")
+@click.option("--junit", type=OutFile(), default=None, help="Write JUnit XML here.")
+@click.option("--markdown", "markdown_file", type=OutFile(), default=None, help="Write Markdown here.")
 @config_option
 @json_option
 def command(
@@ -125,8 +125,15 @@ def command(
     if update_baseline:
         if baseline_file is None:
             raise click.UsageError("--update-baseline needs --baseline FILE: where to write it")
+        OutFile().convert(baseline_file, None, None)
         write_baseline(Path(baseline_file), of_runs(runs, anchors))
-        told = counted(sum(len(one.verdicts) for one in runs), "verdict")
+        verdicts = sum(len(one.verdicts) for one in runs)
+        if as_json:
+            of_anchors = sum(len(one.verdicts) for one in anchors)
+            facts = {"baseline": baseline_file, "verdicts": verdicts, "runs": len(runs), "anchors": of_anchors}
+            click.echo(to_json({**facts, "judge_ids": run.judge_ids}))
+            return EXIT_DONE
+        told = counted(verdicts, "verdict")
         told += f" of {len(runs)} runs" if len(runs) > 1 else ""
         told += f", {sum(len(one.verdicts) for one in anchors)} of anchors" if anchors else ""
         click.echo(f"{baseline_file}: {told}, by {', '.join(sorted(run.judge_ids.values()))}")

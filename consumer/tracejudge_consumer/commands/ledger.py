@@ -12,7 +12,7 @@ from tracejudge.counted import counted
 from tracejudge.scores import LIVE_RUN, Decision
 from tracejudge.store import DeadCount, LedgerLine
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -36,6 +36,7 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
     """Account for every trace, per judge."""
     # Services' clocks may run a little ahead of ours; their traces belong to the present too.
     end = until or datetime.now(timezone.utc) + timedelta(minutes=10)
+    check_order(since, until)
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         lines = store.ledger.equation(since, end, run_id=run_id, hourly=hourly)

@@ -17,7 +17,16 @@ from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
 from tracejudge.windows import enough, floor_to
-from tracejudge_consumer.options import Moment, Span, config_option, exact_option, json_option, slice_options
+from tracejudge_consumer.options import (
+    Moment,
+    Number,
+    Span,
+    check_windows,
+    config_option,
+    exact_option,
+    json_option,
+    slice_options,
+)
 from tracejudge_consumer.rendering import (
     bar,
     console,
@@ -68,7 +77,7 @@ read from sums by the minute, which know neither; --exact reads every row of the
 @exact_option
 @click.option(
     "--min-effective",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=20.0,
     show_default=True,
     help="Below it a line says: not enough data.",
@@ -102,6 +111,8 @@ def command(
         end = floor_to(end, step_s=step_s) + timedelta(seconds=step_s) if until is None else end
     if end <= since:
         raise click.BadParameter("is not before --until", param_hint="--since")
+    if step_s is not None:
+        check_windows(since, end, step_s)
     for name in group_by:
         parts = name.split(",")
         if len(parts) > 1 and all(part in GROUP_FIELDS or is_trace_field(part) for part in parts):

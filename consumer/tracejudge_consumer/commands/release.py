@@ -19,7 +19,14 @@ from tracejudge.reports import (
 from tracejudge.store import RateQuery
 from tracejudge.windows import PassRate
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
-from tracejudge_consumer.options import Moment, config_option, exact_option, group_config_option, json_option
+from tracejudge_consumer.options import (
+    Moment,
+    Number,
+    config_option,
+    exact_option,
+    group_config_option,
+    json_option,
+)
 from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -58,7 +65,7 @@ will look: asking again after each trace until the answer pleases makes any inte
 @click.option(
     "--max-drop",
     "points",
-    type=click.FloatRange(0, 100, min_open=True, max_open=True),
+    type=Number(0, 100, min_open=True, max_open=True),
     default=2.0,
     show_default=True,
     help="The largest drop you would accept, in points.",
@@ -71,10 +78,16 @@ will look: asking again after each trace until the answer pleases makes any inte
 @click.option("--since", type=Moment(), default="7d", show_default=True, help="From when on, by event time.")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
 @exact_option
-@click.option("--min-effective", default=20.0, show_default=True, help="Effective samples needed on either side.")
+@click.option(
+    "--min-effective",
+    type=Number(min=0),
+    default=20.0,
+    show_default=True,
+    help="Effective samples needed on either side.",
+)
 @click.option(
     "--confidence",
-    type=click.FloatRange(0.5, 1, max_open=True),
+    type=Number(0.5, 1, max_open=True),
     default=0.95,
     show_default=True,
     help="Of the intervals.",

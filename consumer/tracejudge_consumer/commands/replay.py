@@ -21,7 +21,7 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.comparable import criterion_of
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
-from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option
+from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, Number, config_option, json_option
 from tracejudge_consumer.rendering import about, console, harmless, ident, money, progress_bar, to_json
 from tracejudge_consumer.replay_choice import check_pairs, choose, drawn, plans, source_of, with_fields
 from tracejudge_consumer.settings import Settings, load_settings
@@ -64,10 +64,12 @@ Exit status: 0 the whole selection is judged, 2 stopped at a cap, 75 the judge i
 @click.option("--version", default=None, help="Only this release of the app.")
 @click.option("--category", default=None, help="Only this category.")
 @click.option("--against", default=None, metavar="VERSION", help="Pairwise judges: against its answers (case_id).")
-@click.option("--sample", type=click.IntRange(1), default=None, help="So many of them, by chance.  [default: all]")
+@click.option(
+    "--sample", type=click.IntRange(1, 1_000_000_000), default=None, help="So many of them, by chance.  [default: all]"
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same sample.")
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
-@click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money, then stop.")
+@click.option("--max-usd", type=Number(0), default=None, help="At most so much money, then stop.")
 @click.option("--dry-run", is_flag=True, help="Say what it would take, and stop.")
 def command(
     config: str,

@@ -14,7 +14,17 @@ from tracejudge.reports.contents import Report, ReportQuery, make_report, step_f
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, ScoreFilter, Store, TraceFilter
 from tracejudge_consumer.comparable import check_sides, side_of
-from tracejudge_consumer.options import Moment, Span, config_option, exact_option, json_option, slice_options
+from tracejudge_consumer.options import (
+    Moment,
+    OutFile,
+    Span,
+    check_order,
+    check_windows,
+    config_option,
+    exact_option,
+    json_option,
+    slice_options,
+)
 from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -41,7 +51,7 @@ table. Texts of traces are left out unless --texts asks for them: a report goes 
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now, or all of a run]")
 @click.option("--step", type=Span(), default=None, help="Of the plots.  [default: some dozens of points]")
 @click.option("--against", default=None, metavar="RUN[:JUDGE]", help="Compare with it, trace by trace.")
-@click.option("--html", "target", type=click.Path(dir_okay=False), default=None, help="Write the report here.")
+@click.option("--html", "target", type=OutFile(), default=None, help="Write the report here.")
 @click.option("--title", default=None, help="Its heading.")
 @exact_option
 @click.option("--texts", is_flag=True, help="Quote the worst answers in full.")
@@ -66,10 +76,15 @@ def command(
     worst: int,
 ) -> None:
     """Put a period or a run on paper."""
+    if since is not None:
+        check_order(since, until)
     with connect_store(load_settings(config, require_caps=False)) as store:
         start, end = _window(store, run_id, since, until)
         step_s = int(step.total_seconds()) if step is not None else step_for(start, end)
+        if step_s < 1:
+            raise click.BadParameter("the shortest is 1s", param_hint="--step")
         start, end = whole_steps(start, end, step_s)
+        check_windows(start, end, step_s)
         query = RateQuery(
             start=start,
             end=end,

@@ -14,7 +14,7 @@ from tracejudge.store import Store
 from tracejudge_consumer.background.again import AgainReport
 from tracejudge_consumer.background.retry import RetryFilter, by_reason, invalid_scores, retry
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, progress_bar, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import choose_judges, connect_store
@@ -57,6 +57,7 @@ def command(
     dry_run: bool,
 ) -> int:
     """Judge again what a judge failed to judge."""
+    check_order(since, until)
     settings = load_settings(config)
     specs = choose_judges(settings.judges, judges) if judges else settings.judges
     where = RetryFilter(

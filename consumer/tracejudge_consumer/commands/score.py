@@ -23,7 +23,7 @@ from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.file_form import FileForm
 from tracejudge_consumer.file_scores import EngineChoice, FileCounts, FileScores, plan_file, score_file
 from tracejudge_consumer.judge_choice import check_pairwise, judge_label, require_prices, resolve_judges
-from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.options import Number, OutFile, config_option, json_option
 from tracejudge_consumer.paired_lines import paired
 from tracejudge_consumer.rendering import (
     about,
@@ -73,12 +73,12 @@ and in --json), 2 stopped at a cap, 75 the judge is gone, or said nothing that c
     help="Pairwise judges: compare with this file's answers, by case_id.  [default: with each line's reference]",
 )
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls in this run.")
-@click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money in this run.")
+@click.option("--max-usd", type=Number(0), default=None, help="At most so much money in this run.")
 @click.option("--app", default="file", show_default=True, help="The app of lines that name none.")
 @click.option(
     "--output",
     "-o",
-    type=click.Path(dir_okay=False),
+    type=OutFile(),
     default=None,
     help="JSON lines, or Parquet where it ends in .parquet.  [default: FILE.scores.jsonl, with the judge's name in it "
     "where that holds another judge's]",
@@ -87,9 +87,7 @@ and in --json), 2 stopped at a cap, 75 the judge is gone, or said nothing that c
 @click.option(
     "--engine-concurrency", type=click.IntRange(1, 1000), default=4, show_default=True, help="Its queries at a time."
 )
-@click.option(
-    "--engine-timeout", type=click.FloatRange(0.1), default=120.0, show_default=True, help="Of one query, seconds."
-)
+@click.option("--engine-timeout", type=Number(0.1), default=120.0, show_default=True, help="Of one query, seconds.")
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
 def command(
     file: str,

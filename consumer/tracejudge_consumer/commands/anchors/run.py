@@ -18,7 +18,7 @@ from tracejudge_consumer.anchor_watch import make_round, new_round
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.leadership import Leadership
-from tracejudge_consumer.options import config_option, json_option
+from tracejudge_consumer.options import Number, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, money, progress_bar, to_json
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import anchor_judges, build_panel, connect_store
@@ -41,7 +41,7 @@ alert loop folds the round within a minute; whether a judge moved is for its det
 @json_option
 @click.option("--judge", "wanted", multiple=True, help="NAME or FILE.toml. May be repeated.  [default: the settings']")
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
-@click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money, then stop.")
+@click.option("--max-usd", type=Number(0), default=None, help="At most so much money, then stop.")
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
 def run_anchors(
     name: str | None,

@@ -18,7 +18,7 @@ from tracejudge.scores import Decision
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, Number, config_option, json_option
 from tracejudge_consumer.rendering import about, console, harmless, interval, money, percent, progress_bar, to_json
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.wiring import build_panel, connect_store
@@ -47,12 +47,12 @@ Exit status: 0 measured as asked, 2 stopped at a cap or no trace with two verdic
 @json_option
 @click.option("--traces", type=click.IntRange(2, 5000), default=50, show_default=True, help="How many stored traces.")
 @click.option("--repeats", type=click.IntRange(2, 20), default=3, show_default=True, help="Verdicts on each.")
-@click.option("--difference", type=click.FloatRange(0.1, 50), default=3.0, show_default=True, help="Points to see.")
+@click.option("--difference", type=Number(0.1, 50), default=3.0, show_default=True, help="Points to see.")
 @click.option("--since", type=Moment(), default="30d", show_default=True, help="Only traces served from then on.")
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
-@click.option("--max-usd", type=click.FloatRange(0), default=None, help="At most so much money, then stop.")
+@click.option("--max-usd", type=Number(0), default=None, help="At most so much money, then stop.")
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
 def noise(
     judge: str,

@@ -20,7 +20,7 @@ from tracejudge.reports.sampling_plan import Delay, Known, PlanLine, delays, in_
 from tracejudge.reports.sampling_plan import plan as make_plan
 from tracejudge.sampling import Governor, SamplingPolicy, sample
 from tracejudge.store import RateQuery, Store, StoredTrace, TraceFilter, Wanted
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, Number, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, interval, money, table, to_json
 from tracejudge_consumer.settings import Settings, faults_of, load_settings, read_toml
 from tracejudge_consumer.wiring import connect_store, sampling_policy
@@ -48,8 +48,8 @@ from today's level. A slice with too few judged answers says so.""",
 @config_option
 @json_option
 @click.option("--policy", "policy_file", type=click.Path(dir_okay=False), help="A file whose [sampling] is tried.")
-@click.option("--per-hour", type=click.FloatRange(min=0, min_open=True), help="At most so many judged an hour instead.")
-@click.option("--per-day-usd", type=click.FloatRange(min=0, min_open=True), help="At most so much a day instead.")
+@click.option("--per-hour", type=Number(min=0, min_open=True), help="At most so many judged an hour instead.")
+@click.option("--per-day-usd", type=Number(min=0, min_open=True), help="At most so much a day instead.")
 @click.option("--judge", default=None, help="Only this judge.  [default: those with a model, else all]")
 @click.option("--by", "by", type=click.Choice([*_SLICES, "stratum"]), default="app", show_default=True, help="Slices.")
 @click.option("--environment", default="production", show_default=True, help="The traffic of this environment.")
