@@ -67,49 +67,59 @@ def signals_of(traces: Sequence[Trace]) -> list[Signals]:
     from tracejudge.signals.word_signals import WORDS
 
     found: list[Signals] = []
-    for some in _pieces([_Texts.of(trace) for trace in traces]):
-        found += map(_signals, some, WORDS.signals([(one.compared, one.compared_with) for one in some]))
+    for some in _pieces([_texts(trace) for trace in traces]):
+        seen = WORDS.signals([(one.compared, one.compared_with) for one in some])
+        found += [_signals(one, words) for one, words in zip(some, seen, strict=True)]
     return found
 
 
 class _Texts(NamedTuple):
-    """A trace, with the texts of it that are looked at."""
+    """A trace, with what of it is looked at."""
 
     trace: Trace
     context_chars: int
     passages: list[str]  # those that are more than blanks
+    scores: list[float]
     compared: str
     compared_with: Sequence[str]
 
-    @classmethod
-    def of(cls, trace: Trace) -> _Texts:
-        texts = [text for node in trace.source_nodes if (text := node.text)]
-        passages = [text for text in texts if not text.isspace()]
-        chars = sum(map(len, texts))
-        response = trace.response or ""
-        if len(response) > OVERLAP_RESPONSE_CHARS:
-            response = response[:OVERLAP_RESPONSE_CHARS]
-        first = passages if chars <= OVERLAP_CONTEXT_CHARS else _first_chars(passages, OVERLAP_CONTEXT_CHARS)
-        return cls(trace, chars, passages, response, first)
+
+def _texts(trace: Trace) -> _Texts:
+    chars = 0
+    passages = []
+    scores = []
+    for node in trace.source_nodes:
+        text, score = node.text, node.score
+        if text:
+            chars += len(text)
+            if not text.isspace():
+                passages.append(text)
+        if score is not None:
+            scores.append(score)
+    response = trace.response or ""
+    if len(response) > OVERLAP_RESPONSE_CHARS:
+        response = response[:OVERLAP_RESPONSE_CHARS]
+    first = passages if chars <= OVERLAP_CONTEXT_CHARS else _first_chars(passages, OVERLAP_CONTEXT_CHARS)
+    return _Texts(trace, chars, passages, scores, response, first)
 
 
 def _signals(texts: _Texts, words: WordSignals) -> Signals:
-    trace = texts.trace
-    response, nodes = trace.response or "", trace.source_nodes
-    scores = [score for node in nodes if (score := node.score) is not None]
+    trace, chars, passages, scores, _, _ = texts
+    response = trace.response or ""
+    english, no_refusal, overlap = words
     return Signals(
         query_chars=len(trace.query),
         response_chars=len(response),
-        context_chars=texts.context_chars,
-        node_count=len(nodes),
-        text_node_count=len(texts.passages),
-        language="en" if words.english else guess_language(response) or guess_language(trace.query),
-        refusal=not words.no_refusal and is_refusal(response),
-        lexical_overlap=words.overlap,
+        context_chars=chars,
+        node_count=len(trace.source_nodes),
+        text_node_count=len(passages),
+        language="en" if english else guess_language(response) or guess_language(trace.query),
+        refusal=not no_refusal and is_refusal(response),
+        lexical_overlap=overlap,
         retrieval_score_min=min(scores) if scores else None,
         retrieval_score_median=_median(scores) if scores else None,
         retrieval_score_max=max(scores) if scores else None,
-        has_context=bool(texts.passages),
+        has_context=bool(passages),
     )
 
 

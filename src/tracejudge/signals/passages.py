@@ -40,20 +40,21 @@ class Passages:
     def stems(self, passages: Sequence[str]) -> list[_Stems]:
         """The stems of each, in no order; None for one whose script has no spaces between words."""
         keys = [(len(passage), hash(passage)) for passage in passages]
-        found = [self._young.get(key, _ABSENT) for key in keys]
-        old = {
-            key: self._old[key] for key, stems in zip(keys, found, strict=True) if stems is _ABSENT and key in self._old
-        }
-        new = {
-            key: passage
-            for key, passage, stems in zip(keys, passages, found, strict=True)
-            if stems is _ABSENT and key not in old
-        }
-        if not old and not new:
-            return found
-        old.update(self._read(new))
-        self._keep(old)
-        return [old[key] if stems is _ABSENT else stems for key, stems in zip(keys, found, strict=True)]
+        young, old = self._young, self._old
+        kept: dict[_Key, _Stems] = {}
+        new: dict[_Key, str] = {}
+        for key, passage in zip(keys, passages, strict=True):
+            if key not in young:
+                if key in old:
+                    kept[key] = old[key]
+                else:
+                    new[key] = passage
+        if new:
+            kept.update(self._read(new))
+        found = [young[key] if key in young else kept[key] for key in keys]
+        if kept:
+            self._keep(kept)
+        return found
 
     def _read(self, new: dict[_Key, str]) -> dict[_Key, _Stems]:
         texts = {key: plain(text) for key, text in new.items()}
@@ -63,9 +64,12 @@ class Passages:
         words = self._vocabulary.read(list(texts.values()))
         stems, owners = self._vocabulary.stems(words.numbers, np.repeat(np.arange(len(texts)), np.diff(words.bounds)))
         order = np.argsort(owners, kind="stable")  # all but those of a word with several stand in order
-        pieces = np.split(stems[order], np.searchsorted(owners[order], np.arange(1, len(texts))))
+        small = stems.astype(np.int32).take(order)
+        ends = np.searchsorted(owners.take(order), np.arange(len(texts)), side="right").tolist()
         # Copies, so that one passage that is kept does not keep all that were read with it.
-        found: dict[_Key, _Stems] = {key: piece.astype(np.int32) for key, piece in zip(texts, pieces, strict=False)}
+        found: dict[_Key, _Stems] = {
+            key: small[begin:end].copy() for key, begin, end in zip(texts, [0, *ends], ends, strict=False)
+        }
         return {**found, **dict.fromkeys(unspaced)}
 
     def _keep(self, passages: dict[_Key, _Stems]) -> None:
@@ -73,7 +77,3 @@ class Passages:
         if self._weight > self._most_stems:
             self._old, self._young, self._weight = self._young, {}, 0
         self._young.update(passages)
-
-
-_ABSENT: Final = np.zeros(0, np.int32)
-"""In the place of what is not remembered: told apart by identity."""
