@@ -62,3 +62,17 @@ async def test_a_later_batch_is_waited_for_by_those_behind_it_not_by_those_befor
     assert not waiting.done()
     second.leave([A])
     await waiting
+
+
+async def test_batches_that_all_share_a_trace_do_not_keep_each_other() -> None:
+    turns = Turns()
+    last = turns.take([A])
+    ended = []
+    for _ in range(5):
+        turn = turns.take([A])
+        last.leave_all()
+        ended.append(last)
+        await turn.comes()
+        last = turn
+    assert set(last.before) == {A}
+    assert not any(turn.before for turn in ended)

@@ -72,6 +72,14 @@ def test_one_word_of_many_parts_fills_a_vocabulary_as_its_parts_would() -> None:
     assert vocabulary.is_full
 
 
+def test_responses_without_blanks_between_words_fill_no_vocabulary() -> None:
+    reader = WordReader()
+    known = reader._vocabulary._met
+    texts = [(f"退款在第{number}天到账。" * 9, ["refunds take days"]) for number in range(20)]
+    assert {(one.english, one.no_refusal, one.overlap) for one in reader.signals(texts)} == {(False, False, None)}
+    assert reader._vocabulary._met == known + len(["refunds", "take", "days"])
+
+
 def test_a_text_without_a_word_has_none() -> None:
     words = Vocabulary().read(["", " ,. ... ", "\n", "漢"])
     assert Vocabulary().read([]).bounds.tolist() == [0]

@@ -37,7 +37,8 @@ class Receiver(Protocol):
         ...
 
     def failed(self, error: BaseException) -> None:
-        """Some are not stored, and will not be: `error` says that this program or the store's schema is wrong."""
+        """Some are not stored, and will not be, or `stored` raised this: `error` says that this program or the store's
+        schema is wrong."""
         ...
 
 
@@ -179,7 +180,10 @@ def _tell(batch: Sequence[_Waiting], refused: Mapping[int, Counter[str]]) -> Non
         for number in refused:
             if begin <= number < end:
                 not_taken.update(refused[number])
-        receiver.stored([one.place for one in mine], [one.result for one in mine], not_taken or _NONE)
+        try:
+            receiver.stored([one.place for one in mine], [one.result for one in mine], not_taken or _NONE)
+        except Exception as error:  # noqa: BLE001 - its own fault: the others are told all the same
+            receiver.failed(error)
         begin = end
 
 

@@ -47,7 +47,9 @@ class Turn:
                 self._waiting.pop(key).set()
 
     def leave_all(self) -> None:
+        """The end of it: no trace is left, and nobody is waited for any more."""
         self.leave(tuple(self._mine))
+        self.before = {}  # where every batch shares a trace with the one before, each would keep all that ever were
 
 
 class Turns:

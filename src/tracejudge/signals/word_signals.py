@@ -40,17 +40,16 @@ class WordReader:
     def signals(self, texts: Sequence[Texts]) -> list[WordSignals]:
         """Those of each response with its passages. Of some 300 000 characters in all at the most."""
         responses = [plain(response) for response, _ in texts]
+        # A sentence without blanks is one word, and seldom comes again: many of them would soon fill a vocabulary.
+        spaced = [text if text.isascii() or can_split(text) else "" for text in responses]
         passages = [passage for _, some in texts for passage in some]
         owners = np.repeat(np.arange(len(texts)), [len(some) for _, some in texts])
         with self._lock:
             if self._vocabulary.is_full:
                 self._begin()
-            words = self._vocabulary.read(responses)
+            words = self._vocabulary.read(spaced)
             english, no_refusal = first_looks(words, self._vocabulary, responses)
             overlaps = self._overlaps(words, passages, owners)
-        for number, response in enumerate(responses):
-            if overlaps[number] is not None and not response.isascii() and not can_split(response):
-                overlaps[number] = None
         return list(map(WordSignals, english, no_refusal, overlaps))
 
     def forget_passages(self) -> None:
