@@ -100,7 +100,7 @@ def test_few_passages_are_remembered_the_latest_among_them() -> None:
     passages = Passages(Vocabulary(), most_stems=200)  # of either generation
     for number in range(1_000):
         passages.stems([f"passage{number} holds these words"])
-        assert len(passages) <= 2 * 200 // 50
+        assert len(passages) <= 2 * 200 // 80
     text = "passage999 holds these words"
     (again,) = passages.stems([text])
     assert again is not None

@@ -12,8 +12,8 @@ from tracejudge.signals.lexical import can_split
 from tracejudge.signals.typesetting import plain
 from tracejudge.signals.vocabulary import Vocabulary
 
-_MOST_STEMS: Final = 500_000  # of a generation: two of them are some 10 MB, and a few thousand passages
-_AS_MUCH_AS: Final = 50  # stems: what an entry takes beside its own
+_MOST_STEMS: Final = 1_000_000  # of a generation: two of them are some 10 MB, and ten thousand passages
+_AS_MUCH_AS: Final = 80  # stems: what an entry takes beside its own
 
 _Key = tuple[int, int]
 _Stems = NDArray[np.int32] | None
@@ -73,7 +73,8 @@ class Passages:
         return {**found, **dict.fromkeys(unspaced)}
 
     def _keep(self, passages: dict[_Key, _Stems]) -> None:
-        self._weight += sum([_AS_MUCH_AS + (0 if stems is None else len(stems)) for stems in passages.values()])
-        if self._weight > self._most_stems:
+        more = sum([_AS_MUCH_AS + (0 if stems is None else len(stems)) for stems in passages.values()])
+        if self._weight + more > self._most_stems:
             self._old, self._young, self._weight = self._young, {}, 0
+        self._weight += more
         self._young.update(passages)
