@@ -43,9 +43,11 @@ class ChosenCases:
 def side_of(store: Store, text: str) -> RunJudge:
     """RUN:JUDGE, or RUN alone where the run has one judge. Raises NotFound."""
     run_id, _, judge = text.partition(":")
-    if judge:
-        return RunJudge(run_id, judge)
     names = store.scores.judge_names(run_id)
+    if judge and names and "@" not in judge and judge not in names:
+        raise NotFound(f"run {run_id!r} has no scores by a judge {judge!r}; by: {', '.join(names)}")
+    if judge and names:
+        return RunJudge(run_id, judge)
     if not names:
         known = ", ".join(store.scores.run_ids()) or "none"
         raise NotFound(

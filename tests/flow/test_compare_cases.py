@@ -109,6 +109,7 @@ def test_void_comparisons_are_refused_with_the_way_out(at: Workplace, store: Sto
     assert "name two versions" in at("compare", "v1", "v1", "--cases", expect=EXIT_FAILED)
     assert "name two runs" in at("compare", "live:lexical", "live:lexical", expect=EXIT_FAILED)
     at("compare", "live:lexical", "live:relevant", "--judge", "x", expect=EXIT_USAGE)
+    assert "no scores by a judge 'typo'; by: lexical" in at("compare", "live:lexical", "live:typo", expect=EXIT_FAILED)
 
 
 def test_judges_of_different_things_are_not_compared_unless_one_says_by_what(at: Workplace, store: Store) -> None:

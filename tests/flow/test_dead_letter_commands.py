@@ -135,7 +135,10 @@ def test_nothing_is_sent_or_dropped_without_a_choice_and_unknown_ids_are_told(de
     assert "--all" in desk("dead-letters", "drop", "--yes", expect=EXIT_USAGE)
     assert "no dead letter 0.77.00000000" in desk("dead-letters", "show", "0.77.00000000", expect=EXIT_FAILED)
     assert "such as 0.1234.9f86d081" in desk("dead-letters", "show", "soup", expect=EXIT_USAGE)
+    for verb in (["list"], ["replay"], ["drop", "--yes"]):
+        assert "reasons there are: not_json" in desk("dead-letters", *verb, "--reason", "nonsense")
     assert desk.json("dead-letters", "replay", "--all")["replayed"] == 1
+    assert "reasons there are" not in desk("dead-letters", "list", "--reason", "not_json"), "sent again, and known"
 
 
 def test_what_came_from_a_file_is_told_how_it_goes_in_again(desk: Desk, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from tests.support.judge_reply import (
     Reply,
@@ -264,6 +266,21 @@ async def test_any_llama_index_llm_can_be_the_model(class_path: str) -> None:
     assert [score.reason for score in result.scores] == ["unparsable"] * 3
     assert all(score.raw_reply for score in result.scores)
     assert [call.status for call in result.calls] == ["ok"] * 3
+
+
+@pytest.mark.parametrize(("status", "found"), [(404, "note"), (501, "note"), (503, "FAIL")])
+async def test_a_server_of_completions_only_is_no_fault_and_one_that_is_down_is(status: int, found: str) -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    app = web.Application()
+    app.router.add_get("/v1/models", answer)
+    async with TestServer(app) as running:
+        judge = JudgeSpec.model_validate(
+            {"name": "f", "kind": "faithfulness", "base_url": str(running.make_url("/v1")), "model": "m",
+             "max_calls_per_h": 1}
+        )  # fmt: skip
+        assert (await check_endpoint(judge, environ={})).status == found
 
 
 async def test_checking_an_endpoint_says_what_is_wrong_and_what_to_do(server: JudgeServer) -> None:

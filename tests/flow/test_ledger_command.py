@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tracejudge.scores import DeadLetter, Decision, JudgeId, LedgerRow
-from tracejudge.store import Store, StoredTrace
+from tracejudge.store import RunManifest, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, run
 
@@ -107,3 +108,25 @@ def test_the_terms_add_up_and_dead_letters_stand_beside_them_by_hour_and_partiti
     assert len({place["hour"] for place in places}) == 2
     shown = said(capsys, "--hourly", expect=EXIT_DONE)
     assert shown.count("kafka:traces") == 4
+
+
+def test_a_run_that_is_not_there_is_told_and_one_half_judged_says_how_it_goes_on(
+    settings: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(store, decided=6)
+    trace = make_trace(20, event_time=NOW - timedelta(hours=1))
+    begun = RunManifest(run_id="try-1", kind="replay", started_at=NOW, manifest={})
+    store.runs.save(begun)
+    said(capsys, "--run", "try-1", expect=EXIT_DONE)  # begun, and nothing is judged yet
+    store.scores.insert([make_score(trace_id=trace.trace_id, event_time=trace.event_time, run_id="try-1")])
+    capsys.readouterr()
+    assert run(["ledger", "--since", "24h", "--run", "try-2"]) == EXIT_FAILED
+    assert "there is no run 'try-2'; runs with scores: live, try-1" in capsys.readouterr().err
+    said(capsys, "--run", "shadow", expect=EXIT_DONE)
+    text = said(capsys, "--run", "try-1", expect=EXIT_FAILED)
+    assert "given again, goes on" in text
+    assert "when the consumer is idle" not in text
+    store.runs.save(replace(begun, finished_at=NOW))
+    text = said(capsys, "--run", "try-1", expect=EXIT_DONE)  # of a run with a selection the rest is no gap
+    assert "12 traces = 1 scored + 0 invalid + 0 not applicable + 0 sampled out + 11 not chosen" in text
+    assert "GAP" not in text

@@ -89,12 +89,13 @@ def list_letters(
     where = DeadLetterFilter(since=since, until=until, source=source, reason=reason, state=wanted)
     with connect_store(load_settings(config, require_caps=False)) as store:
         found = store.dead_letters.find(where, limit=limit)
+        hint = "" if found else _reasons(store, reason)
     if as_json:
         click.echo(to_json([_facts(row) for row in found]))
         return
     out = console()
     if not found:
-        out.print(f"no {'' if state == 'all' else state + ' '}dead letters")
+        out.print(f"no {'' if state == 'all' else state + ' '}dead letters{hint}")
         return
     columns = [("id", "left"), ("read (UTC)", "left"), ("source", "left"), ("partition", "right"), ("offset", "right")]
     columns += [("bytes", "right"), ("state", "left"), ("reason", "left")]
@@ -173,6 +174,7 @@ def replay_letters(
         found = _all(store, where)
         mine = [row for row in found if row.letter.source == ours]
         elsewhere = len(found) - len(mine)
+        hint = "" if found else _reasons(store, reason)
         for first in range(0, len(mine), _PAGE):
             page = mine[first : first + _PAGE]
             send([row.letter for row in page])
@@ -181,7 +183,7 @@ def replay_letters(
     if as_json:
         click.echo(to_json({"replayed": sent, "of_another_source": elsewhere}))
     else:
-        click.echo(f"{counted(sent, 'record')} sent to {ours} again")
+        click.echo(f"{counted(sent, 'record')} sent to {ours} again{hint}")
         if elsewhere:
             click.echo(
                 f"{elsewhere} passed over: they came from another source than {ours} (rows the store refused, files "
@@ -214,11 +216,13 @@ def drop_letters(
     with connect_store(load_settings(config, require_caps=False)) as store:
         _check_ids(store, where)
         found = _all(store, where)
+        hint = "" if found else _reasons(store, reason)
         if found and not yes:
             require_consent(f"drop {counted(len(found), 'dead letter')}? Their records cannot be had back")
         for first in range(0, len(found), _PAGE):
             store.dead_letters.mark(found[first : first + _PAGE], "dropped", at=datetime.now(timezone.utc))
-    click.echo(to_json({"dropped": len(found)}) if as_json else f"{counted(len(found), 'dead letter')} dropped")
+    told = f"{counted(len(found), 'dead letter')} dropped{hint}"
+    click.echo(to_json({"dropped": len(found)}) if as_json else told)
 
 
 def _require_choice(where: DeadLetterFilter, *, everything: bool) -> None:
@@ -248,6 +252,22 @@ def _all(store: Store, where: DeadLetterFilter) -> list[StoredDeadLetter]:
     # With the oldest last: they are sent in the order in which they came.
     found = store.dead_letters.find(where, limit=1_000_000)
     return sorted(found, key=lambda row: (row.letter.source, row.letter.partition, row.letter.offset))
+
+
+def _reasons(store: Store, asked: str | None) -> str:
+    """What to say where no dead letter was found, for a reason that none has: a typing error, or good news."""
+    if asked is None:
+        return ""
+    there = {
+        place.reason
+        for place in store.dead_letters.by_partition(
+            datetime.fromtimestamp(0, timezone.utc), datetime.now(timezone.utc)
+        )
+    }
+    if asked in there:
+        return ""
+    listed = ", ".join(harmless(name) for name in sorted(there)) or "none"
+    return f": none has the reason {ident(asked)}; reasons there are: {listed}"
 
 
 def _facts(row: StoredDeadLetter) -> dict[str, object]:

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta, timezone
 import click
 
 from tracejudge.counted import counted
-from tracejudge.scores import LIVE_RUN, Decision
-from tracejudge.store import DeadCount, LedgerLine
+from tracejudge.errors import NotFound
+from tracejudge.scores import LIVE_RUN, RESERVED_RUNS, Decision
+from tracejudge.store import DeadCount, LedgerLine, Store
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, table, to_json
@@ -24,7 +25,8 @@ from tracejudge_consumer.wiring import connect_store
 Examples:
   tracejudge ledger --since 7d
   tracejudge ledger --since 24h --hourly --json
-Exit status 1 when a trace is unaccounted for: neither judged nor with a reason why not.""",
+Exit status 1 when a trace is unaccounted for: neither judged nor with a reason why not; or
+there is no such run.""",
 )
 @config_option
 @json_option
@@ -41,10 +43,16 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
     with connect_store(settings) as store:
         lines = store.ledger.equation(since, end, run_id=run_id, hourly=hourly)
         places = store.dead_letters.by_partition(since, end)
+        if not lines:
+            _check_run(store, run_id)
+        run = None if run_id in RESERVED_RUNS else store.runs.get(run_id)
+    # A run that ended has a verdict or a reason for all it chose; the other traces of that time are no gap.
+    rest = "UNACCOUNTED" if run is None or run.finished_at is None else "not chosen"
     # A judge that was taken out of the settings owes nothing for the traces since.
     owing = {spec.name for spec in settings.judges}
     lines = [line for line in lines if line.judge_name in owing or line.unaccounted < line.traces]
     gaps = [line for line in lines if line.unaccounted and (line.judge_name in owing or run_id != LIVE_RUN)]
+    gaps = gaps if rest == "UNACCOUNTED" else []
     dead: Counter[str] = Counter()
     for place in places:
         dead[place.reason] += place.count
@@ -56,10 +64,10 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
     if not lines:
         out.print(f"no traces between {instant(since)} and {instant(end)} UTC; try a longer --since")
     else:
-        out.print(ledger_table(lines))
+        out.print(ledger_table(lines, rest=rest.lower()))
         for line in lines:
             if line.hour is None:
-                out.print(f"{_label(line)}: {equation(line)}")
+                out.print(f"{_label(line)}: {equation(line, rest=rest)}")
     out.print(f"beside them {dead_letters(dead)}, by the time they were read")
     if places:
         out.print(dead_table(places, hourly=hourly))
@@ -72,9 +80,24 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
     for line in gaps:
         out.print(
             f"GAP: {counted(line.unaccounted, 'trace is', 'traces are')} unaccounted for by {_label(line)}"
-            f"{_of_hour(line)}: still being judged, or lost; look again when the consumer is idle"
+            f"{_of_hour(line)}: {_remedy(run_id)}"
         )
     return EXIT_FAILED if gaps else EXIT_DONE
+
+
+def _check_run(store: Store, run_id: str) -> None:
+    # A run in which nothing is judged yet has a manifest and no scores; the reserved ones may have neither.
+    if run_id in RESERVED_RUNS or store.runs.get(run_id) is not None:
+        return
+    known = store.scores.run_ids()
+    if run_id not in known:
+        raise NotFound(f"there is no run {run_id!r}; runs with scores: {', '.join(known) or 'none'}")
+
+
+def _remedy(run_id: str) -> str:
+    if run_id in RESERVED_RUNS:
+        return "still being judged, or lost; look again when the consumer is idle"
+    return f"not chosen for run {ident(run_id)}, or not judged yet; the command that began it, given again, goes on"
 
 
 def _of_hour(line: LedgerLine) -> str:
@@ -85,8 +108,8 @@ def _label(line: LedgerLine) -> str:
     return ident(line.judge_name) + (" (heuristic)" if line.heuristic else "")
 
 
-def equation(line: LedgerLine) -> str:
-    """The line as a sum in words that adds up."""
+def equation(line: LedgerLine, *, rest: str = "UNACCOUNTED") -> str:
+    """The line as a sum in words that adds up; `rest` says what traces without verdict or reason are."""
     terms = [f"{line.passed + line.failed} scored", f"{line.invalid} invalid"]
     terms += [
         f"{line.decisions.get(decision, 0)} {decision.value.replace('_', ' ')}"
@@ -94,7 +117,7 @@ def equation(line: LedgerLine) -> str:
         if line.decisions.get(decision, 0) or decision in (Decision.NOT_APPLICABLE, Decision.SAMPLED_OUT)
     ]
     if line.unaccounted:
-        terms.append(f"{line.unaccounted} UNACCOUNTED")
+        terms.append(f"{line.unaccounted} {rest}")
     return f"{counted(line.traces, 'trace')} = " + " + ".join(terms)
 
 
@@ -123,13 +146,13 @@ def dead_table(places: Sequence[DeadCount], *, hourly: bool) -> object:
     return table("Dead letters", columns, rows)
 
 
-def ledger_table(lines: Sequence[LedgerLine]) -> object:
+def ledger_table(lines: Sequence[LedgerLine], *, rest: str = "unaccounted") -> object:
     """One row per judge (and hour), a column for every decision that occurs."""
     shown = [decision for decision in Decision if any(line.decisions.get(decision) for line in lines)]
     hourly = any(line.hour is not None for line in lines)
     columns = [("hour (UTC)", "left")] if hourly else []
     columns += [("judge", "left"), ("traces", "right"), ("passed", "right"), ("failed", "right"), ("invalid", "right")]
-    columns += [(decision.value.replace("_", " "), "right") for decision in shown] + [("unaccounted", "right")]
+    columns += [(decision.value.replace("_", " "), "right") for decision in shown] + [(rest, "right")]
     rows = []
     for line in lines:
         cells = [instant(line.hour)[:16]] if hourly else []

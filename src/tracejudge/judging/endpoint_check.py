@@ -63,7 +63,7 @@ def _read(spec: JudgeSpec, status: int, body: bytes) -> EndpointCheck:
             if spec.api_key_env
             else "name the key's variable: api_key_env",
         )
-    if status >= 500:
+    if status >= 500 and status != 501:  # 501: it knows no GET, as a server of completions only may say
         return EndpointCheck(status="FAIL", detail=f"{spec.base_url}: HTTP {status}", fix="the provider's fault: wait")
     try:
         names = {str(model["id"]) for model in json.loads(body)["data"]} if status == 200 else None
