@@ -93,7 +93,7 @@ class OutFile(click.Path):
         return path
 
 
-MOST_WINDOWS: Final = 20_000
+MOST_WINDOWS: Final = 100_000  # ten years by the hour, and some
 
 
 def check_windows(start: datetime, end: datetime, step_s: float) -> None:

@@ -127,7 +127,7 @@ def test_values_without_number_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -
     rule = MinimumRule(name="quality", judge="lexical", minimum=0.9, group_by=("version",), max_series=3)
     free = Engine([rule])
     expected = free.fold(rows)
-    monkeypatch.setattr("tracejudge.alerts.engine._MAX_WAYS", 5)
+    monkeypatch.setattr("tracejudge.alerts.ways._MOST", 5)
     bounded = Engine([rule])
     assert bounded.fold(rows) == expected
     assert len(bounded._ways) <= 5 < len(free._ways)

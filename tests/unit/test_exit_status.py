@@ -84,7 +84,7 @@ ROW = '{"trace_id": "t", "judge": "lexical", "judge_id": "l@1", "outcome": "pass
         ("retry --since 1d --until 2d", "is not before --until"),
         ("report --since 1d --until 2d", "is not before --until"),
         ("dead-letters list --since 1d --until 2d", "is not before --until"),
-        ("rates --since 400d --step 1s", "windows, at most 20,000 are shown"),
+        ("rates --since 400d --step 1s", "windows, at most 100,000 are shown"),
         ("replay --judge lexical --since 1d --sample 99999999999999999999 --run r", "is not in the range"),
     ],
 )
