@@ -109,9 +109,11 @@ def test_a_server_that_is_not_there_is_tried_for_some_seconds(
     monkeypatch.setattr(wiring_store, "open_unchecked_store", noting)
     assert run(command.split()) == EXIT_UNAVAILABLE
     assert asked == [wiring_store.FIRST_LOOK_PATIENCE_S]
-    assert "127.0.0.1:9/x does not answer (Failed to establish a new connection: [Errno 111] Connection refused): " in (
-        capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        "127.0.0.1:9/x does not answer (Failed to establish a new connection: [Errno 111] Connection refused)" in said
     )
+    assert "check that it runs and can be reached" in said
 
 
 @pytest.mark.parametrize(

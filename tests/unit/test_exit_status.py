@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE, run
-from tracejudge_consumer.wiring import store as wiring_store
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, run
 
 
 @pytest.fixture
@@ -41,23 +40,6 @@ def test_a_percentage_for_a_share_is_told_what_to_write(here: Path, capsys: pyte
     (here / "rows.jsonl").write_text('{"trace_id": "t", "judge": "lexical", "judge_id": "l@1", "outcome": "passed"}\n')
     assert run(["gate", "rows.jsonl"]) == EXIT_USAGE
     assert "write 0.8 for 80 %" in capsys.readouterr().err
-
-
-def test_a_command_that_looks_does_not_wait_a_minute_for_a_dead_server(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (here / "tracejudge.toml").write_text('queue = "sqlite:///q.db"\nstore = "clickhouse://x@127.0.0.1:9/x"\n')
-    asked: list[float | None] = []
-    real = wiring_store.open_unchecked_store
-
-    def noting(settings: object, *, patience_s: float | None = None) -> object:
-        asked.append(patience_s)
-        return real(settings, patience_s=0.0)  # type: ignore[arg-type] # not even these seconds, in a test
-
-    monkeypatch.setattr(wiring_store, "open_unchecked_store", noting)
-    assert run(["rates"]) == EXIT_UNAVAILABLE
-    assert asked == [wiring_store.FIRST_LOOK_PATIENCE_S]
-    assert "check that it runs and can be reached" in capsys.readouterr().err
 
 
 SETTINGS = 'queue = "sqlite:///q.db"\nstore = "chdb:///s"\n'

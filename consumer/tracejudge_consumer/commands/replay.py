@@ -41,7 +41,8 @@ Examples:
   tracejudge compare live:lexical try-1
 
 First it says what it would take. Live scores, rates and alerts are never touched. A replay that was stopped or killed
-goes on where it was when it is started again with the same --run: it keeps its selection, and buys no verdict twice.
+goes on where it was when it is started again with the same --run: it keeps its selection, and buys no stored verdict
+twice. A kill (not a stop) may lose the calls of its last second from what is counted, those in flight among them.
 --max-calls and --max-usd are of the whole run, however often it is started, within the caps of the settings.
 Exit status: 0 the whole selection is judged, 2 stopped at a cap, 75 the judge is gone or unreadable.""",
 )
