@@ -76,3 +76,47 @@ async def test_batches_that_all_share_a_trace_do_not_keep_each_other() -> None:
         last = turn
     assert set(last.before) == {A}
     assert not any(turn.before for turn in ended)
+
+
+async def test_who_was_behind_a_batch_that_ended_as_it_waited_waits_for_those_before_it() -> None:
+    turns = Turns()
+    first, second = turns.take([A, B]), turns.take([A])
+    third = turns.take([A])
+    waiting = asyncio.ensure_future(third.comes())
+    await a_while()
+    second.leave_all()  # cancelled, or failed on other traces
+    fourth = turns.take([A])
+    behind = asyncio.ensure_future(fourth.comes())
+    await a_while()
+    assert not waiting.done(), "two are at work on one trace"
+    first.leave([A])
+    await waiting
+    await a_while()
+    assert not behind.done()
+    third.leave_all()
+    await behind
+
+
+async def test_who_comes_after_a_batch_that_ended_as_it_waited_waits_for_the_one_at_work() -> None:
+    turns = Turns()
+    first, second, third = turns.take([A, B]), turns.take([A]), turns.take([A])
+    third.leave_all()
+    second.leave_all()
+    fourth = turns.take([A, C])
+    assert set(fourth.before) == {A}
+    waiting = asyncio.ensure_future(fourth.comes())
+    await a_while()
+    assert not waiting.done()
+    first.leave_all()
+    await waiting
+    fourth.leave_all()
+    assert not turns.take([A]).before
+
+
+async def test_batches_that_end_as_they_wait_do_not_keep_each_other() -> None:
+    turns = Turns()
+    first = turns.take([A])
+    ended = [turns.take([A]) for _ in range(5)]
+    for turn in ended:
+        turn.leave_all()
+    assert all(turn.before == {A: first} for turn in ended)

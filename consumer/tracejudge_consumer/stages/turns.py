@@ -30,9 +30,11 @@ class Turn:
             await other.left(key)
 
     async def left(self, key: TraceKey) -> None:
-        """Waits until this batch has left the trace."""
-        if key in self._mine:
-            await self._waiting.setdefault(key, asyncio.Event()).wait()
+        """Waits until this batch has left the trace, and everybody before it: it may end while it waits itself."""
+        turn = self if key in self._mine else self._earlier(key)
+        while turn is not None:
+            await turn._waiting.setdefault(key, asyncio.Event()).wait()
+            turn = turn._earlier(key)
 
     def leave(self, keys: Iterable[TraceKey]) -> None:
         """Lets the next one have these traces. May be called twice."""
@@ -41,7 +43,11 @@ class Turn:
             if key in mine:
                 del mine[key]
                 if last.get(key) is self:
-                    del last[key]
+                    earlier = self._earlier(key) if key in self.before else None
+                    if earlier is None:
+                        del last[key]
+                    else:  # the next one is to wait for whom this one waited for
+                        last[key] = earlier
         if self._waiting:
             for key in [key for key in self._waiting if key not in mine]:
                 self._waiting.pop(key).set()
@@ -49,7 +55,16 @@ class Turn:
     def leave_all(self) -> None:
         """The end of it: no trace is left, and nobody is waited for any more."""
         self.leave(tuple(self._mine))
-        self.before = {}  # where every batch shares a trace with the one before, each would keep all that ever were
+        # None but those who are still at work: where every batch shares a trace with the one before, each would keep
+        # all that ever were.
+        self.before = {key: earlier for key in self.before if (earlier := self._earlier(key)) is not None}
+
+    def _earlier(self, key: TraceKey) -> Turn | None:
+        """The nearest before it that has not left the trace."""
+        turn = self.before.get(key)
+        while turn is not None and key not in turn._mine:
+            turn = turn.before.get(key)
+        return turn
 
 
 class Turns:
