@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -25,6 +26,7 @@ from tracejudge.judging import (
 )
 from tracejudge.judging.query_engine import QueryEngine, answers
 from tracejudge.scores import Bucket, Decision, LedgerRow, Outcome, Score, TraceKey
+from tracejudge.together import ended
 from tracejudge.windows import PassRate, pass_rate
 from tracejudge_consumer.file_form import FileForm
 from tracejudge_consumer.score_output import RowsFile, row_of
@@ -193,23 +195,23 @@ async def score_file(
         advance(result, len(traces))
 
     try:
-        async for batch in _batches(_traces(path, app, form), engine, clock):
-            if engine is not None:
-                errors += sum(trace.status == "error" for trace in batch)
-                latencies += [
-                    trace.latency_ms for trace in batch if trace.status == "ok" and trace.latency_ms is not None
-                ]
-            in_flight.append(asyncio.create_task(judge(batch)))
-            if len(in_flight) >= _BATCHES_IN_FLIGHT:
-                traces, result = await in_flight.pop(0)
-                take(traces, result)
-                if result.gone:
-                    break
+        async with aclosing(_batches(_traces(path, app, form), engine, clock)) as batches:
+            async for batch in batches:
+                if engine is not None:
+                    errors += sum(trace.status == "error" for trace in batch)
+                    latencies += [
+                        trace.latency_ms for trace in batch if trace.status == "ok" and trace.latency_ms is not None
+                    ]
+                in_flight.append(asyncio.create_task(judge(batch)))
+                if len(in_flight) >= _BATCHES_IN_FLIGHT:
+                    traces, result = await in_flight.pop(0)
+                    take(traces, result)
+                    if result.gone:
+                        break
         while in_flight:
             take(*await in_flight.pop(0))
     finally:
-        for task in in_flight:
-            task.cancel()
+        await ended(in_flight)  # before its connections are closed
         await panel.close()
     return FileScores(counts=counts, answer_latencies_ms=tuple(latencies), engine_errors=errors)
 
@@ -218,19 +220,22 @@ def _traces(path: Path, app: str, form: FileForm) -> Iterator[Trace]:
     return (line.trace for line in form.lines(path, app=app) if isinstance(line, Line))
 
 
-async def _batches(traces: Iterator[Trace], engine: EngineChoice | None, clock: Clock) -> AsyncIterator[list[Trace]]:
+async def _batches(
+    traces: Iterator[Trace], engine: EngineChoice | None, clock: Clock
+) -> AsyncGenerator[list[Trace], None]:
     if engine is None:
         while chunk := list(islice(traces, _BATCH_TRACES)):
             yield chunk
         return
     batch: list[Trace] = []
     answered = answers(engine.engine, traces, concurrency=engine.concurrency, clock=clock, timeout_s=engine.timeout_s)
-    async for trace in answered:
-        batch.append(trace)
-        # Smaller ones: an answer is not to wait for a hundred others before it is judged.
-        if len(batch) >= engine.concurrency:
-            yield batch
-            batch = []
+    async with aclosing(answered):  # the engine is asked nothing more once nobody reads on
+        async for trace in answered:
+            batch.append(trace)
+            # Smaller ones: an answer is not to wait for a hundred others before it is judged.
+            if len(batch) >= engine.concurrency:
+                yield batch
+                batch = []
     if batch:
         yield batch
 

@@ -227,6 +227,15 @@ async def test_the_engine_has_a_concurrency_of_its_own_and_does_not_run_away() -
     assert {trace.status for trace in rest} == {"ok"}
 
 
+async def test_an_engine_is_asked_nothing_more_once_nobody_reads_on() -> None:
+    before = asyncio.all_tasks()
+    traces = [make_trace(n, query="HANG" if n else "plan") for n in range(9)]
+    answered = answers(Engine(), traces, concurrency=3, clock=ManualClock(), timeout_s=30)
+    await anext(answered)
+    await answered.aclose()
+    assert asyncio.all_tasks() == before
+
+
 async def test_b12_an_engine_that_never_answers_costs_one_trace() -> None:
     traces = [make_trace(n, query="HANG" if n == 1 else "plan") for n in range(3)]
     answered = [t async for t in answers(Engine(), traces, concurrency=2, clock=ManualClock(), timeout_s=0.05)]

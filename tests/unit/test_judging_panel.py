@@ -289,8 +289,37 @@ async def test_what_the_listener_raises_ends_the_other_judges_too() -> None:
     panel = make_panel([llm_spec(), lexical_spec()], judge)
     with pytest.raises(LookupError):
         await panel.evaluate_each([make_task(0, "faithful", "lexical")], on_result)
+    assert asyncio.all_tasks() == before, "a judge is asked for nobody"
+
+
+async def test_a_judge_that_our_fault_ends_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = EvalRunner.aevaluate_responses
+
+    async def broken(self: EvalRunner, **kwargs: Any) -> Any:
+        if "lexical" in self.evaluators:
+            raise LookupError("a fault of ours")
+        return await original(self, **kwargs)
+
+    monkeypatch.setattr(EvalRunner, "aevaluate_responses", broken)
+    before = asyncio.all_tasks()
+    panel = make_panel([llm_spec(), lexical_spec()], ScriptedJudge(HANG))
+    with pytest.raises(LookupError):
+        await panel.evaluate([make_task(0, "faithful", "lexical"), make_task(1, "faithful")])
+    assert asyncio.all_tasks() == before, "a judge is asked for nobody"
+
+
+@pytest.mark.parametrize("each", [False, True])
+async def test_a_batch_that_is_cancelled_asks_nobody_any_more(each: bool) -> None:
+    before = asyncio.all_tasks()
+    panel, tasks = make_panel([llm_spec(), lexical_spec()], ScriptedJudge(HANG)), make_tasks(range(3))
+    judging: asyncio.Future[Any] = asyncio.ensure_future(
+        panel.evaluate_each(tasks, lambda _, __: None) if each else panel.evaluate(tasks)
+    )
     for _ in range(20):
         await asyncio.sleep(0)
+    judging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await judging
     assert asyncio.all_tasks() == before, "a judge is asked for nobody"
 
 

@@ -285,6 +285,7 @@ async def test_cancellation_ends_every_row() -> None:
             try:
                 await asyncio.Event().wait()
             finally:
+                await asyncio.sleep(0)  # last words
                 ended.append(1)
             raise AssertionError
 
@@ -297,5 +298,4 @@ async def test_cancellation_ends_every_row() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await asyncio.sleep(0)
     assert len(ended) == 3

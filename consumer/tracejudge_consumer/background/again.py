@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +11,7 @@ from tracejudge.errors import JudgeGone
 from tracejudge.judging import JudgeTask, PanelResult
 from tracejudge.scores import Decision, JudgeId, LedgerRow, Score, TraceKey
 from tracejudge.store import Known, StoredTrace
+from tracejudge.together import all_of
 from tracejudge_consumer.background.needs import AgainStore
 from tracejudge_consumer.report import PipelineReport, Tally
 from tracejudge_consumer.stages.judge import Judging
@@ -81,11 +81,11 @@ class Again:
                 planned.append(PlannedTask(task, IntakeRecord(task.trace, ())))
         invalid = {key: one.invalid for key, one in known.items() if one.invalid}
         counts = Tally()
-        answers: list[Answer] = await asyncio.gather(
-            *(
+        answers: list[Answer] = await all_of(
+            [
                 self._judging.answer(question, invalid, counts, again=True)
                 for question in questions(planned, self._judges.instant)
-            )
+            ]
         )
         if expired:
             forgotten = PanelResult(scores=(), ledger=tuple(expired), calls=(), gone=())

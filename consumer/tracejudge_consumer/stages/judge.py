@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from tracejudge.errors import JudgeGone
 from tracejudge.judging import PanelResult
 from tracejudge.scores import Decision, JudgeId, LedgerRow, TraceKey
+from tracejudge.together import all_of
 from tracejudge_consumer.report import Tally
 from tracejudge_consumer.stages.gate import Gate
 from tracejudge_consumer.stages.judge_watch import JudgeWatch
@@ -24,7 +25,6 @@ from tracejudge_consumer.stages.plan import PlannedTask
 from tracejudge_consumer.stages.questions import Answer, Question
 from tracejudge_consumer.stages.results import ResultWriter
 from tracejudge_consumer.stages.store_calls import StoreCalls
-from tracejudge_consumer.stages.together import all_of
 
 InvalidJudges = Mapping[TraceKey, Collection[JudgeId]]
 """By trace the judges of which an invalid score is stored."""
@@ -112,15 +112,18 @@ class Judging:
 
     async def _by_turns(self, asking: _Asking, planned: Sequence[PlannedTask], gate: Gate) -> None:
         """As many at once as there are places for, and the rest as soon as there are more."""
-        places = await gate.enter(len(planned))
-        if places == len(planned):
-            await self._each(asking, planned, gate)
-        else:
-            await all_of([self._each(asking, planned[:places], gate), self._by_turns(asking, planned[places:], gate)])
+        now = await gate.enter(len(planned))
+        places = _Places(gate, now)
+        try:
+            if now == len(planned):
+                await self._each(asking, planned, places)
+            else:
+                await all_of([self._each(asking, planned[:now], places), self._by_turns(asking, planned[now:], gate)])
+        finally:
+            places.leave_all()  # a task that is cancelled before it has begun gives nothing back
 
-    async def _each(self, asking: _Asking, planned: Sequence[PlannedTask], gate: Gate) -> None:
+    async def _each(self, asking: _Asking, planned: Sequence[PlannedTask], places: _Places) -> None:
         """Asks about these, each of which holds a place until it is judged; returns when all is stored."""
-        held = len(planned)
         try:
             asked = self._still_ours(asking, planned)
             if not asked:
@@ -128,9 +131,7 @@ class Judging:
             under_way = _UnderWay(asking, asked)
 
             def judged(place: int, result: PanelResult) -> None:
-                nonlocal held
-                held -= 1
-                gate.leave()
+                places.leave()
                 result = self.noted(self._decided(result, asking, asked[place : place + 1]), asking.invalid)
                 self._writer.put(result, under_way, place)
 
@@ -139,8 +140,7 @@ class Judging:
             # Both at once: what cannot be stored does not wait to be told until the slowest is judged.
             await all_of([saying, under_way.over])
         finally:
-            if held:
-                gate.leave(held)
+            places.leave_all()
 
     def _still_ours(self, asking: _Asking, planned: Sequence[PlannedTask]) -> Sequence[PlannedTask]:
         """Those to ask about. What came from a partition that was taken away is its new owner's to judge."""
@@ -165,6 +165,26 @@ class Judging:
         if self._past_patience == "invalid":
             return given_up(result, {one.record.key: one.task for one in asked})
         return result
+
+
+class _Places:
+    """Places that were taken together, given back one by one."""
+
+    __slots__ = ("_gate", "_held")
+
+    def __init__(self, gate: Gate, held: int) -> None:
+        self._gate = gate
+        self._held = held
+
+    def leave(self) -> None:
+        self._held -= 1
+        self._gate.leave()
+
+    def leave_all(self) -> None:
+        """Those that are still held. May be called twice."""
+        held, self._held = self._held, 0
+        if held:
+            self._gate.leave(held)
 
 
 class _UnderWay:

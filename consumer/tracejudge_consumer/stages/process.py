@@ -22,6 +22,7 @@ from tracejudge.judging import PanelResult
 from tracejudge.sampling import EpochBook, SamplingPolicy
 from tracejudge.scores import SHADOW_RUN, Decision, JudgeId, TraceKey
 from tracejudge.store import Inserted, Known, StoredFeedback
+from tracejudge.together import all_of
 from tracejudge_consumer.dead_letter import DeadLetterGuard
 from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.metrics import Metrics
@@ -36,7 +37,6 @@ from tracejudge_consumer.stages.plan import Plan, plan, with_shadow
 from tracejudge_consumer.stages.questions import questions
 from tracejudge_consumer.stages.read import IntakeRecord, ReadBatch, TakenRecord, read_batch
 from tracejudge_consumer.stages.store_calls import StoreCalls
-from tracejudge_consumer.stages.together import all_of
 from tracejudge_consumer.stages.turns import Turn, Turns
 
 _LOG = logging.getLogger(__name__)

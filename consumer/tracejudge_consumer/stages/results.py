@@ -114,6 +114,7 @@ class ResultWriter:
             self._task = asyncio.create_task(self._work())
 
     async def _work(self) -> None:
+        batch: list[_Waiting] = []
         try:
             while self._waiting:
                 await self._gather()
@@ -121,13 +122,15 @@ class ResultWriter:
                 self._full.clear()
                 try:
                     refused = await self._insert(batch)
-                except BaseException as error:  # cancellation too: nobody may wait for what will not come
-                    for one in batch:
-                        one.receiver.failed(error)
-                    if not isinstance(error, Exception):
-                        raise
+                except Exception as error:  # noqa: BLE001 - theirs to raise; what comes next may be stored all the same
+                    _fail(batch, error)
                 else:
                     _tell(batch, refused)
+                batch = []
+        except BaseException as error:  # it is cancelled: nobody may wait for what will not come
+            left, self._waiting, self._rows = [*batch, *self._waiting], [], 0
+            _fail(left, error)
+            raise
         finally:
             self._task = None
 
@@ -168,6 +171,11 @@ class ResultWriter:
         for row in inserted.rejected:
             _LOG.error("the store refused a row (%s): %s", row.reason, row.detail)
             refused[rows[row.index][0]][f"store_{row.reason}"] += 1
+
+
+def _fail(batch: Sequence[_Waiting], error: BaseException) -> None:
+    for one in batch:
+        one.receiver.failed(error)
 
 
 def _tell(batch: Sequence[_Waiting], refused: Mapping[int, Counter[str]]) -> None:

@@ -24,6 +24,7 @@ from tracejudge.judging.runner import EvalRunner
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.tasks import BudgetLeases, JudgeTask, OnJudged, PanelResult, RunCaps, SpendSource
 from tracejudge.scores import LIVE_RUN, MEASURING_RUNS, RESERVED_RUNS, SHADOW_RUN, JudgeId
+from tracejudge.together import all_of
 from tracejudge_sdk.trace import Trace
 
 _LOG: Final = logging.getLogger(__name__)
@@ -140,9 +141,7 @@ class Panel:
         """
         found: list[PanelResult] = []
         active = await self._asked(tasks, run_id=run_id, fresh=fresh)
-        work = [self._judge(judge, rows) for judge, rows in active]
-        # One judge is the usual: no task of its own for that.
-        judged = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
+        judged = await all_of([self._judge(judge, rows) for judge, rows in active])
         now = self._clock.now()
         for (judge, rows), judgements in zip(active, judged, strict=True):
             instants = _instants([row.task for row in rows], now)
@@ -156,21 +155,10 @@ class Panel:
         """As `evaluate`, except that no verdict waits for another: `on_result(place, result)` is called with what
         one judge said about `tasks[place]` as soon as it is there, once for each (task, judge).
 
-        What `on_result` raises ends the batch and is raised here.
+        What `on_result` raises ends the batch and is raised here; it is not called any more then.
         """
-        work = [
-            self._judge_each(judge, rows, on_result, run_id)
-            for judge, rows in await self._asked(tasks, run_id=run_id, fresh=fresh)
-        ]
-        if len(work) == 1:
-            await work[0]
-            return
-        judging = [asyncio.ensure_future(one) for one in work]
-        try:
-            await asyncio.gather(*judging)
-        finally:  # where one has failed, nobody listens to the others
-            for one in judging:
-                one.cancel()
+        asked = await self._asked(tasks, run_id=run_id, fresh=fresh)
+        await all_of([self._judge_each(judge, rows, on_result, run_id) for judge, rows in asked])
 
     async def close(self) -> None:
         """Closes the connections that belong to the running event loop, and gives back what the budget did not use."""

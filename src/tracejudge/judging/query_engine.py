@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any, Final, Protocol
 
 from tracejudge.clock import Clock
 from tracejudge.errors import SettingsError
 from tracejudge.judging.failures import describe
+from tracejudge.together import ended
 from tracejudge_sdk.nodes import read_node
 from tracejudge_sdk.trace import Trace
 
@@ -74,7 +75,7 @@ async def answer(engine: QueryEngine, trace: Trace, *, clock: Clock, timeout_s: 
 
 async def answers(
     engine: QueryEngine, traces: Iterable[Trace], *, concurrency: int, clock: Clock, timeout_s: float
-) -> AsyncIterator[Trace]:
+) -> AsyncGenerator[Trace, None]:
     """Each trace answered, in order; at most `concurrency` questions are open, whatever the judges are doing.
 
     Asking goes on while earlier answers are judged, up to a few answers ahead.
@@ -95,8 +96,7 @@ async def answers(
                 return
             yield await waiting.pop(0)
     finally:
-        for task in waiting:
-            task.cancel()
+        await ended(waiting)
 
 
 async def _text_of(response: Any) -> str:

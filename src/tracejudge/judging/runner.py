@@ -27,6 +27,7 @@ from tqdm.auto import tqdm  # what llama-index-core shows progress with
 
 from tracejudge.counted import counted
 from tracejudge.judging.failures import describe
+from tracejudge.together import ended
 
 Job = Callable[[BaseEvaluator, int, dict[str, Any]], Awaitable[EvaluationResult]]
 Keywords = Mapping[str, Mapping[str, Sequence[Any]]]
@@ -216,6 +217,6 @@ async def _pool(jobs: Iterator[Callable[[], Awaitable[None]]], workers: int, cou
         if begun < count and not tasks[0].done():  # done before its end: it has raised
             tasks += [asyncio.ensure_future(work()) for _ in range(min(workers - 1, count - begun))]
         await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
+    except BaseException:
+        await ended(tasks)
+        raise

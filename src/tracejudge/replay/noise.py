@@ -16,6 +16,7 @@ from tracejudge.judging import JudgeTask, Panel
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.scores import Decision, Score
 from tracejudge.store import Store, TraceFilter
+from tracejudge.together import all_of
 from tracejudge_sdk.sampling import keep
 from tracejudge_sdk.trace import Trace
 
@@ -62,7 +63,7 @@ async def judge_repeatedly(
     unpriced = False
     for start in range(0, len(traces), _BATCH):
         tasks = [_task(trace, spec) for trace in traces[start : start + _BATCH]]
-        results = await asyncio.gather(*(panel.evaluate(tasks, run_id=NOISE_RUN) for _ in range(repeats)))
+        results = await all_of([panel.evaluate(tasks, run_id=NOISE_RUN) for _ in range(repeats)])
         for result in results:
             scores += result.scores
             decisions.update(row.decision for row in result.ledger)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from llama_index.core.evaluation.base import BaseEvaluator
 
 from tracejudge.judging.evaluators.base import FixedPrompts
 from tracejudge.judging.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement
+from tracejudge.together import all_of
 
 
 class RepeatedEvaluator(FixedPrompts, BaseEvaluator):
@@ -42,7 +42,7 @@ class RepeatedEvaluator(FixedPrompts, BaseEvaluator):
         return await self._majority(lambda: self._inner.aevaluate_response(query=query, response=response, **kwargs))
 
     async def _majority(self, evaluate: Callable[[], Awaitable[Any]]) -> Judgement:
-        results = await asyncio.gather(*(evaluate() for _ in range(self._repeats)))
+        results = await all_of([evaluate() for _ in range(self._repeats)])
         return majority([result for result in results if isinstance(result, Judgement)], repeats=self._repeats)
 
 
