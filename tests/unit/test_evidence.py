@@ -170,6 +170,8 @@ def test_what_is_not_known_is_not_told() -> None:
     nothing = reading(period(500, 0.95, seed=1, **bare), period(200, 0.6, seed=2, **bare))  # type: ignore[arg-type]
     assert nothing.verdict == "cannot_tell"
     assert "no judge of context relevancy" in nothing.says
+    same = [row(k, passed=k % 9 != 0, signals={"retrieval_score_max": 0.9}) for k in range(200)]
+    assert "their passages do not differ in their best retrieval score" in reading(same, same).says
     few = reading(period(500, 0.95, seed=1, scores=False), period(9, 0.1, seed=2, scores=False))
     assert few.verdict == "cannot_tell"
     assert "too few traces" in few.says

@@ -32,6 +32,12 @@ def found(traces: list[JudgedRow], *, started: int) -> tuple[Appeared, ...]:
 RELEASE = [*rows(0, 600, failing=10, version="v41"), *rows(600, 700, failing=2, version="v42")]
 
 
+def canary(*, every: int) -> list[JudgedRow]:
+    """Of every so many rows one is of v42, and all of those fail."""
+    after = [row(k, passed=k % every != 0, fields={"version": "v41" if k % every else "v42"}) for k in range(600, 780)]
+    return [*rows(0, 600, failing=10, version="v41"), *after]
+
+
 @pytest.mark.parametrize("started", [585, 600, 640])
 def test_a_new_release_is_told_though_the_start_of_the_fall_is_an_estimate(started: int) -> None:
     (one,) = found(RELEASE, started=started)
@@ -65,6 +71,15 @@ def test_the_few_that_the_old_release_still_serves_are_counted() -> None:
     assert "and 97 of 100 judged traces since are of it" in appeared_says(one)
 
 
+def test_a_canary_that_is_worse_than_the_old_release_beside_it_is_told_with_both_rates() -> None:
+    (one,) = found(canary(every=3), started=600)
+    assert (one.value, one.traces, one.of_traces) == ("v42", 60, 180)
+    said = appeared_says(one)
+    assert "and 60 of 180 judged traces since are of it: 0.0 % (" in said
+    assert ") of them pass, 100.0 % (" in said
+    assert ") of the others, 90.0 % (" in said
+
+
 def test_prompt_model_and_index_that_come_together_are_each_told() -> None:
     old = rows(0, 300, failing=10, prompt_version="p1", model="small", index_version="i1", category="a")
     new = rows(300, 360, failing=2, prompt_version="p2", model="large", index_version="i1", category="b")
@@ -80,11 +95,13 @@ def test_prompt_model_and_index_that_come_together_are_each_told() -> None:
         pytest.param(rows(0, 700, failing=5, version="v41"), 600, id="nothing new"),
         pytest.param(RELEASE, 690, id="the fall began well after it"),
         pytest.param(
-            [*RELEASE[:600], *(one for pair in zip(RELEASE[600:], rows(600, 700, failing=9, version="v41"), strict=True)
+            [*RELEASE[:600], *(one for pair in zip(rows(600, 700, failing=9, version="v42"),
+                                                   rows(600, 700, failing=2, version="v41"), strict=True)
                                for one in pair)],
             600,
-            id="half of the traffic",
+            id="a canary that is better than the old release beside it",
         ),
+        pytest.param(canary(every=6), 600, id="a canary on a sixth of the traffic"),
         pytest.param([*rows(0, 600, failing=10), *RELEASE[600:]], 600, id="traces began to say their version"),
         pytest.param([*rows(0, 9, failing=3, version="v42"), *RELEASE[9:]], 600, id="rolled back to"),
         pytest.param(RELEASE[:604], 600, id="four traces"),

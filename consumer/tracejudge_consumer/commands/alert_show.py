@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tracejudge.alerts import AlertEvent
 from tracejudge.errors import NotFound
-from tracejudge.evidence import Evidence, SlicedBy, tells_of_a_fall, with_evidence
+from tracejudge.evidence import Evidence, SlicedBy, in_reading_order, tells_of_a_fall, with_evidence
 from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, resampled_says, slices_say
 from tracejudge.reports.paired import Estimate
 from tracejudge_consumer.alert_evidence import AlertEvidence
@@ -130,9 +130,7 @@ def show_evidence(out: Console, evidence: Evidence) -> None:
     _line(out, "looked at", looked_at_says(evidence))
     if (page := event.evidence.get("page")) is not None:
         _line(out, "page", str(page))
-    named = [finding.attribute for finding in evidence.findings]
-    ordered = sorted(evidence.sliced_by, key=lambda one: (one.name not in named, one.name))
-    for one in ordered[:_MOST_ATTRIBUTES]:
+    for one in in_reading_order(evidence)[:_MOST_ATTRIBUTES]:
         out.print(_slices(one))
     if evidence.worst:
         columns = [("trace", "left"), ("when", "left"), ("score", "right"), ("why", "left")]

@@ -1,7 +1,7 @@
 """What stands behind an alert: where it fell, in which half of the system, what to read, and how far to trust it."""
 
 from tracejudge.evidence.decomposition import Decomposition, SlicePart, decompose
-from tracejudge.evidence.gather import MOST_ROWS, Evidence, gather, tells_of_a_fall
+from tracejudge.evidence.gather import MOST_ROWS, Evidence, gather, in_reading_order, tells_of_a_fall
 from tracejudge.evidence.page import evidence_page
 from tracejudge.evidence.reading import Reading
 from tracejudge.evidence.standing_out import Finding, SlicedBy
@@ -22,6 +22,7 @@ __all__ = [
     "decompose",
     "evidence_page",
     "gather",
+    "in_reading_order",
     "tells_of_a_fall",
     "to_json",
     "with_evidence",

@@ -1,14 +1,16 @@
-"""A release, prompt, model or index that was not there before the fall, and holds nearly all of what came after it.
+"""A release, prompt, model or index that was not there before the fall.
 
-It has no slice beside it to be held against, so `standing_out.py` may be silent about it; yet it is what an operator
-looks for first. Nothing here says that it is the cause: when it came, how much it holds, and the rates around it.
+One that holds nearly all of what came after it has no slice beside it to be held against, and a canary on a part of the
+traffic has too few traces, when an alert fires, to stand out among all the slices that are looked at. So
+`standing_out.py` may be silent about either; yet it is what an operator looks for first. Nothing here says that it is
+the cause: when it came, how much it holds, and the rates around it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -21,6 +23,7 @@ RELEASED: Final = ("version", "prompt_version", "model", "index_version")
 
 _HOLDS: Final = 0.9  # of what came after it: a rollout leaves a few of the old one behind
 _MOST: Final = 0.5  # of all since the start, which may be early as well
+_CANARY: Final = 0.2  # of all since the start: enough to have moved the whole
 _FEWEST: Final = 5  # rows on either side
 _SHORTEST_LEAD: Final = timedelta(hours=1)
 
@@ -28,7 +31,8 @@ _SHORTEST_LEAD: Final = timedelta(hours=1)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appeared:
     """One value that is new. `traces` of the `of_traces` from `since_at` on have it, which is its first trace or the
-    estimated start, whichever is later; `since` is its rate there, `before` that of all before both."""
+    estimated start, whichever is later; `since` is its rate there, `before` that of all before both. `beside` is, of a
+    canary, the rate of the others there."""
 
     attribute: str
     value: str
@@ -38,12 +42,14 @@ class Appeared:
     of_traces: int
     before: PassRate | None
     since: PassRate | None
+    beside: PassRate | None = None
 
 
 def appeared(
     before: Sequence[JudgedRow], since: Sequence[JudgedRow], *, started: datetime, until: datetime
 ) -> tuple[Appeared, ...]:
-    """What appeared, at most one value of each attribute; both periods in order of event time.
+    """What appeared, at most one value of each attribute; both periods in order of event time. A value beside which
+    others go on is one only where it passes less often than they do and than what was before.
 
     The start of a fall is an estimate, often late by some of the time that it took to notice: a value may have come
     before it by as much as has passed since, and by an hour at least.
@@ -57,25 +63,51 @@ def _of(
     name: str, before: Sequence[JudgedRow], since: Sequence[JudgedRow], *, started: datetime, lead: timedelta
 ) -> Appeared | None:
     counted = Counter(value for row in since if (value := row.fields.get(name)))
-    if not counted:
-        return None
-    value, traces = counted.most_common(1)[0]
+    for value, traces in counted.most_common():
+        if traces < max(_FEWEST, _CANARY * len(since)):
+            return None
+        one = _value(name, value, before, since, started=started, lead=lead)
+        if one is not None:
+            return one
+    return None
+
+
+def _value(
+    name: str,
+    value: str,
+    before: Sequence[JudgedRow],
+    since: Sequence[JudgedRow],
+    *,
+    started: datetime,
+    lead: timedelta,
+) -> Appeared | None:
     at = next(row.event_time for row in (*before, *since) if row.fields.get(name) == value)
     old = [row for row in before if row.event_time < at]
-    after = [row for row in (*before, *since) if row.event_time >= at]
     named = sum(name in row.fields for row in old)
-    if at < started - lead or traces < _FEWEST or named < max(_FEWEST, len(old) / 2):
-        return None  # of long ago, too few, or traces only began to say this at all
-    if traces < _MOST * len(since) or sum(row.fields.get(name) == value for row in after) < _HOLDS * len(after):
-        return None
+    if at < started - lead or named < max(_FEWEST, len(old) / 2):
+        return None  # of long ago, or traces only began to say this at all
+    after = [row for row in (*before, *since) if row.event_time >= at]
     later = [row for row in since if row.event_time >= at]
-    return Appeared(
+    own = [row for row in later if row.fields.get(name) == value]
+    found = Appeared(
         attribute=name,
         value=value,
         at=at,
         since_at=max(at, started),
-        traces=traces,
+        traces=len(own),
         of_traces=len(later),
         before=pass_rate({"": bucket_of(old)}),
-        since=pass_rate({"": bucket_of(row for row in later if row.fields.get(name) == value)}),
+        since=pass_rate({"": bucket_of(own)}),
     )
+    holds = sum(row.fields.get(name) == value for row in after)
+    if len(own) >= _MOST * len(since) and holds >= _HOLDS * len(after):
+        return found
+    beside = pass_rate({"": bucket_of(row for row in later if row.fields.get(name) != value)})
+    worse = _below(found.since, found.before) and _below(found.since, beside)
+    return replace(found, beside=beside) if worse else None
+
+
+def _below(one: PassRate | None, other: PassRate | None) -> bool:
+    if one is None or other is None or one.estimate is None or other.estimate is None:
+        return False
+    return one.estimate < other.estimate

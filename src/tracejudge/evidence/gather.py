@@ -128,7 +128,7 @@ def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], acti
         rows_before=_stored(store, before_query, before),
         rows_since=_stored(store, query, since),
         enough=is_enough,
-        appeared=appeared(before, since, started=started, until=event.at),
+        appeared=_unnamed(appeared(before, since, started=started, until=event.at), findings),
         findings=tuple(findings),
         looked_at=looked_at,
         sliced_by=tuple(split(slices.attributes)) if slices is not None else (),
@@ -141,6 +141,21 @@ def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], acti
         record=_record(store, event, events, actions),
         points=_points(store, before_query, query),
     )
+
+
+def in_reading_order(evidence: Evidence) -> list[SlicedBy]:
+    """Attributes with findings first, in the order of these; then what appeared; then the others by name."""
+    named = [finding.attribute for finding in evidence.findings] + [one.attribute for one in evidence.appeared]
+    return sorted(
+        evidence.sliced_by,
+        key=lambda one: (named.index(one.name) if one.name in named else len(named), one.name),
+    )
+
+
+def _unnamed(new: Sequence[Appeared], findings: Sequence[Finding]) -> tuple[Appeared, ...]:
+    """Without the canaries that stand out: the finding has their rates, and says more."""
+    named = {(one.attribute, one.value) for one in findings}
+    return tuple(one for one in new if one.beside is None or (one.attribute, one.value) not in named)
 
 
 def healthy(store: Store, evidence: Evidence, actions: Sequence[Action], *, limit: int) -> list[Verdict]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from tracejudge.alerts.wording import percent
 from tracejudge.counted import counted
-from tracejudge.evidence.gather import MOST_ROWS, Evidence
+from tracejudge.evidence.gather import MOST_ROWS, Evidence, in_reading_order
 from tracejudge.evidence.measures import Measure
 from tracejudge.evidence.standing_out import SlicedBy
 from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, resampled_says, slices_say
@@ -79,7 +79,7 @@ def _sections(evidence: Evidence, quotes: Quotes | None) -> list[Section]:
     return [
         Section(heading="What happened", parts=(paragraph(evidence.event.summary + "."), plot)),
         _where(evidence),
-        *[_by(one) for one in _ordered(evidence)[:_MOST_ATTRIBUTES]],
+        *[_by(one) for one in in_reading_order(evidence)[:_MOST_ATTRIBUTES]],
         _reading(evidence),
         _worst(evidence, quotes),
         _trust(evidence),
@@ -93,10 +93,10 @@ def _where(evidence: Evidence) -> Section:
         columns = [("split by", False), ("within slices", True), ("mix of traffic", True), ("new or gone", True)]
         rows = [
             [one.name, _points(one.parts.within), _points(one.parts.mix), f"{100 * one.parts.new_or_gone:+.1f}"]
-            for one in _ordered(evidence)
+            for one in in_reading_order(evidence)
         ]
         said += [*findings, table([*columns, ("values", True)], [
-            [*row, str(len(one.parts.slices))] for row, one in zip(rows, _ordered(evidence), strict=True)
+            [*row, str(len(one.parts.slices))] for row, one in zip(rows, in_reading_order(evidence), strict=True)
         ])]  # fmt: skip
         said.append(
             paragraph(
@@ -109,15 +109,6 @@ def _where(evidence: Evidence) -> Section:
         names = ", ".join(evidence.like_ids[:10])
         said.append(paragraph(f"Not split by {names}: too many different values."))
     return Section(heading="Where", parts=tuple(said))
-
-
-def _ordered(evidence: Evidence) -> list[SlicedBy]:
-    """Attributes with findings first, in the order of these."""
-    named = [finding.attribute for finding in evidence.findings]
-    return sorted(
-        evidence.sliced_by,
-        key=lambda one: (named.index(one.name) if one.name in named else len(named), one.name),
-    )
 
 
 def _by(one: SlicedBy) -> Section:

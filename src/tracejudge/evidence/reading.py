@@ -106,7 +106,9 @@ def read(
     if tried:
         why = f"too few traces with a verdict and {' or '.join(tried)}"
     else:
-        why = "no judge of context relevancy looked at these traces, and their passages carry no retrieval scores"
+        scored = any(best_score(row) is not None for row in before)
+        scores = "do not differ in their best retrieval score" if scored else "carry no retrieval scores"
+        why = f"no judge of context relevancy looked at these traces, and their passages {scores}"
     return Reading(verdict="cannot_tell", says=f"cannot tell: {why}", by="", measures=measures)
 
 

@@ -118,6 +118,7 @@ def _appeared(one: Appeared) -> dict[str, Any]:
         "of_traces": one.of_traces,
         "before": rate_numbers(one.before),
         "since": rate_numbers(one.since),
+        "beside": rate_numbers(one.beside),
     }
 
 

@@ -25,9 +25,10 @@ def appeared_says(one: Appeared) -> str:
     held = f"all {one.traces:,}" if one.traces == one.of_traces else f"{one.traces:,} of {one.of_traces:,}"
     name = f"{plain(one.attribute)} {plain(one.value)}"
     since = "since" if one.since_at == one.at else f"since {_minute(one.since_at)}"
+    beside = f", {rate_of(one.beside)} of the others" if one.beside is not None else ""
     return (
         f"{name} appeared about {_minute(one.at)} UTC, and {held} judged traces {since} are of it: "
-        f"{rate_of(one.since)} of them pass, {rate_of(one.before)} before"
+        f"{rate_of(one.since)} of them pass{beside}, {rate_of(one.before)} before"
     )
 
 
@@ -42,6 +43,8 @@ def _where_says(evidence: Evidence) -> str:
     if not evidence.findings:
         if not evidence.sliced_by:
             return "nothing to slice by: no version, category, model or tag differs between these traces"
+        if any(one.beside is not None for one in evidence.appeared):
+            return f"no slice stands out beyond chance among {evidence.looked_at} looked at, that one among them"
         if evidence.appeared:  # which is everywhere since, and has nothing beside it
             return (
                 f"of what was there before, no slice stands out among {evidence.looked_at} looked at: as far as can be "
