@@ -74,6 +74,10 @@ def test_a_canary_is_compared_on_its_own_traffic(at: Workplace, store: Store) ->
     shown = at("compare", "v1", "v2", "--by", "version")
     assert "Different traces of each" in shown
     assert "release check v2 --against v1" in shown
+    shown = at(
+        "compare", "v1", "v2", "--by", "version", "--environment", "production", "--since", "2020-01-01T00:00:00Z"
+    )
+    assert "release check v2 --against v1 --environment production --since 2020-01-01T00:00:00+00:00" in shown
     assert "no scores in this window" in at("compare", "v1", "v9", "--by", "version", expect=EXIT_FAILED)
 
 

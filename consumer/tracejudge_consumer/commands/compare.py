@@ -101,7 +101,8 @@ def command(
             if a == b:
                 raise CheckFailed(f"A and B are both version {a!r}: name two versions")
             query = RateQuery(start=since or _BEGINNING, end=until or store.now(), environment=environment, app=app)
-            show_canary(a, b, check_release(store, query, new=b, old=a, allowed_drop=0.02), as_json=as_json)
+            found = check_release(store, query, new=b, old=a, allowed_drop=0.02)
+            show_canary(a, b, found, chosen=_chosen(where), as_json=as_json)
             return
         else:
             side_a, side_b = side_of(store, a), side_of(store, b)
@@ -130,6 +131,14 @@ def command(
         click.echo(
             f"Not compared: {counted(chosen.only_a, 'question')} that only A has verdicts on, {chosen.only_b} only B."
         )
+
+
+def _chosen(where: TraceFilter) -> list[str]:
+    """The options that chose this traffic, for `release check`."""
+    start = where.start.isoformat() if where.start is not None else None
+    end = where.end.isoformat() if where.end is not None else None
+    said = [("--environment", where.environment), ("--app", where.app), ("--since", start), ("--until", end)]
+    return [word for option, value in said if value for word in (option, value)]
 
 
 def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -> None:

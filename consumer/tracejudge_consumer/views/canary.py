@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 import click
 
 from tracejudge.reports import BY_MINUTE_IN_WORDS, ReleaseCheck, ReleaseLine, judge_labels
@@ -9,8 +12,11 @@ from tracejudge.windows import PassRate
 from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
 
 
-def show_canary(a: str, b: str, found: ReleaseCheck, *, as_json: bool) -> None:
-    """Prints the weighted rates of both by every judge, and what their difference allows one to say."""
+def show_canary(a: str, b: str, found: ReleaseCheck, *, chosen: Sequence[str], as_json: bool) -> None:
+    """Prints the weighted rates of both by every judge, and what their difference allows one to say.
+
+    `chosen` are the options that chose this traffic; the command that is named at the end has them too.
+    """
     names = judge_labels(found.lines)
     said = [_words(a, b, line, names[line.judge_id]) for line in found.lines]
     if as_json:
@@ -34,7 +40,8 @@ def show_canary(a: str, b: str, found: ReleaseCheck, *, as_json: bool) -> None:
         out.print(sentence)
     if not found.exact:
         out.print(f"{BY_MINUTE_IN_WORDS} `tracejudge release check --exact` reads every row.")
-    out.print(f"may it go out?  tracejudge release check {ident(b)} --against {ident(a)}")
+    words = ("tracejudge", "release", "check", b, "--against", a, *chosen)
+    out.print(f"may it go out?  {ident(shlex.join(words))}", soft_wrap=True)
 
 
 def _words(a: str, b: str, line: ReleaseLine, name: str) -> str:
