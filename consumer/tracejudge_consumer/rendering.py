@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from rich.text import Text
 from tracejudge_consumer.fitting import FittedTable
 
 _KEPT_CONTROLS = frozenset("\n\t")
+_STEERS = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -126,8 +128,15 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
 
 
 def to_json(value: Any) -> str:
-    """Any of our values as JSON text: instants in ISO 8601 UTC, enums by value, NaN refused."""
-    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+    """Any of our values as JSON text: instants in ISO 8601 UTC, enums by value, NaN refused.
+
+    What would steer a terminal, or show a text in another order than it has, is written as its escape.
+    """
+    return _STEERS.sub(_escaped, json.dumps(_plain(value), ensure_ascii=False, allow_nan=False))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _plain(value: Any) -> Any:

@@ -152,6 +152,7 @@ def test_no_data_is_not_shown_as_zero() -> None:
 
 
 def test_json_refuses_nan_and_writes_instants_in_utc() -> None:
+    assert to_json(["\x9b31m \u202egnp.exe\u2028", "\u00e4"]) == '["\\u009b31m \\u202egnp.exe\\u2028", "\u00e4"]'
     assert to_json({"at": datetime(2026, 1, 1, tzinfo=timezone.utc)}) == '{"at": "2026-01-01T00:00:00.000Z"}'
     with pytest.raises(ValueError, match="JSON compliant"):
         to_json(float("nan"))
