@@ -559,7 +559,7 @@ def test_a_fault_of_our_own_ends_one_request_and_is_logged_without_its_words(
 
     gateway = start()
     with monkeypatch.context() as patched, caplog.at_level(logging.INFO):
-        patched.setattr("tracejudge_consumer.gateway.server.read_lines", broken)
+        patched.setattr("tracejudge_consumer.gateway.trace_requests.read_lines", broken)
         assert error(gateway.post(record(1))) == (500, "internal_error")
     assert "ValueError" in caplog.text
     assert "CANARY" not in caplog.text

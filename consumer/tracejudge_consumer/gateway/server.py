@@ -1,4 +1,4 @@
-"""The gateway's HTTP server: admission, a bounded body, an answer per line once the queue has it.
+"""The gateway's HTTP server: its port, who is let in, what it says of itself, and its end.
 
 POST /v1/traces   JSON (an object or an array) or JSONL, gzip or not; needs the key where one is set
 GET  /live        503 asks for a restart: the writer has ended, or has been in one call for over a minute
@@ -13,35 +13,21 @@ import logging
 import ssl
 import traceback
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from tracejudge.clock import Clock, SystemClock
 from tracejudge.errors import SettingsError
-from tracejudge_consumer.contract import Fault
 from tracejudge_consumer.gateway.admission import Admission
-from tracejudge_consumer.gateway.answers import (
-    LineAnswer,
-    Refusal,
-    internal_error,
-    method_not_allowed,
-    queue_away,
-    retry_after,
-    status_of,
-    summary,
-)
-from tracejudge_consumer.gateway.body import Budget, read_body, too_long
+from tracejudge_consumer.gateway.answer_json import json_answer
+from tracejudge_consumer.gateway.answers import Refusal, internal_error, method_not_allowed
 from tracejudge_consumer.gateway.connections import BoundedServer
-from tracejudge_consumer.gateway.forms import form_of
 from tracejudge_consumer.gateway.limits import GatewayLimits
-from tracejudge_consumer.gateway.lines import BodyKind, ReadLine, read_lines
 from tracejudge_consumer.gateway.metrics import GatewayMetrics
-from tracejudge_consumer.gateway.writer import Outcome, QueueAway, QueueWriter
-from tracejudge_consumer.rendering import to_json
+from tracejudge_consumer.gateway.trace_requests import TraceRequests
+from tracejudge_consumer.gateway.writer import QueueWriter
 from tracejudge_consumer.stages.store_calls import RetryPolicy
 from tracejudge_sdk.transports import Transport
 
@@ -49,7 +35,6 @@ _LOG = logging.getLogger(__name__)
 
 PATH: Final = "/v1/traces"
 _STUCK_S: Final = 60.0  # a Kafka batch takes some 12 s at most
-_READERS: Final = 2  # threads that read lines: work for the CPU
 
 
 class Gateway:
@@ -75,7 +60,6 @@ class Gateway:
         self._limits = limits or GatewayLimits()
         self._metrics = metrics or GatewayMetrics()
         self._admission = Admission(host=host, hosts=hosts, keys=keys, variable=key_variable)
-        self._budget = Budget(self._limits.max_in_flight_bytes)
         self._writer = QueueWriter(
             make_transport,
             retry=retry or RetryPolicy(first_s=1.0),
@@ -83,12 +67,11 @@ class Gateway:
             metrics=self._metrics,
             on_fatal=self._on_fatal,
         )
-        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="tracejudge-gateway-read")
+        self._requests = TraceRequests(writer=self._writer, limits=self._limits, metrics=self._metrics)
         self._stopping = False
         self._failure: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runner: web.ServerRunner | None = None
-        self._reading: set[asyncio.Task[bytes]] = set()
 
     async def start(self) -> int:
         """Listens, and gives the port. Raises SettingsError for an address that cannot be bound, ConfigError."""
@@ -123,17 +106,15 @@ class Gateway:
     async def stop(self) -> None:
         """Takes nothing new on, lets requests under way end within `drain_timeout_s`, closes the queue."""
         self._stopping = True
+        self._requests.take_no_more()
         if self._runner is not None:
             for site in list(self._runner.sites):
                 await site.stop()
             # Before the cleanup, from which on nothing that arrives is read any more.
-            if self._reading:
-                await asyncio.wait(set(self._reading), timeout=self._limits.drain_timeout_s)
-            for late in self._reading:
-                late.cancel()
+            await self._requests.bodies_read(self._limits.drain_timeout_s)
             await self._runner.cleanup()
         await asyncio.get_running_loop().run_in_executor(None, self._writer.close, self._limits.drain_timeout_s)
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._requests.close()
         if self._failure is not None and not self._failure.done():
             self._failure.cancel()
 
@@ -163,7 +144,11 @@ class Gateway:
         try:
             self._admission.check_host(request.headers)
             if request.path == PATH:
-                response = await self._traces(request)
+                if request.method != "POST":
+                    raise method_not_allowed("POST")
+                self._admission.check_no_page(request.headers)
+                self._admission.check_key(request.headers)
+                response = await self._requests.answer(request)
             elif request.path in ("/live", "/ready", "/metrics"):
                 response = self._status(request)
             else:
@@ -172,7 +157,7 @@ class Gateway:
                 )
         except Refusal as refusal:
             self._metrics.refused.labels(refusal.fault.reason).inc()
-            response = _json(refusal.status, refusal.body(), refusal.headers)
+            response = json_answer(refusal.status, refusal.body(), refusal.headers)
             if not request.content.is_eof():
                 response.force_close()  # what it still sends is nothing that we want to read
         except (ConnectionError, asyncio.CancelledError):
@@ -180,7 +165,7 @@ class Gateway:
         except Exception as error:  # noqa: BLE001 - a fault of ours must end no other request, and its words may quote one
             frame = traceback.extract_tb(error.__traceback__)[-1]
             _LOG.error("a request failed: %s at %s:%s", type(error).__name__, frame.filename, frame.lineno)
-            response = _json(500, internal_error().body())
+            response = json_answer(500, internal_error().body())
         response.headers["Server"] = "tracejudge"  # and no version of anything
         self._metrics.requests.labels(str(response.status)).inc()
         return response
@@ -196,131 +181,9 @@ class Gateway:
         stuck, trouble = self.stuck(), self.trouble()
         fine = stuck is None and (request.path == "/live" or not trouble)
         reasons = [*([stuck] if stuck else []), *trouble]
-        return _json(200 if fine else 503, {"live": stuck is None, "ready": not reasons, "reasons": reasons})
-
-    async def _traces(self, request: web.BaseRequest) -> web.Response:
-        if request.method != "POST":
-            raise method_not_allowed("POST")
-        self._admission.check_no_page(request.headers)
-        self._admission.check_key(request.headers)
-        kind, encoding = form_of(request)
-        length, most = request.content_length, self._limits.max_body_bytes
-        if length is not None and length > most:
-            raise too_long(f"{length} bytes", most)
-        if self._stopping:
-            raise queue_away(1.0)
-        held = 0
-
-        def take(size: int) -> None:
-            nonlocal held
-            self._budget.take(size)
-            held += size
-            self._metrics.held_bytes.set(self._budget.held)
-
-        try:
-            body = await self._body(request, encoding, take)
-            return await self._answer(body, kind)
-        finally:
-            self._budget.give_back(held)
-            self._metrics.held_bytes.set(self._budget.held)
-
-    async def _body(self, request: web.BaseRequest, encoding: str, take: Callable[[int], None]) -> bytes:
-        if request.headers.get("Expect", "").lower() == "100-continue":
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            request.writer.output_size = 0  # as aiohttp's own: it is no part of the answer
-        reading = read_body(
-            request.content.iter_any(),
-            encoding=encoding,
-            max_body_bytes=self._limits.max_body_bytes,
-            max_unpacked_bytes=self._limits.max_unpacked_bytes,
-            take=take,
-        )
-        task = asyncio.ensure_future(reading)
-        self._reading.add(task)
-        task.add_done_callback(self._reading.discard)
-        try:
-            return await asyncio.wait_for(task, self._limits.read_timeout_s)
-        except asyncio.TimeoutError:
-            raise Refusal(
-                408,
-                reason="too_slow",
-                field="body",
-                value="it did not end",
-                limit=f"{self._limits.read_timeout_s:g} s",
-                remedy="send fewer lines in one request",
-            ) from None
-
-    async def _answer(self, body: bytes, kind: BodyKind) -> web.Response:
-        loop = asyncio.get_running_loop()
-        if self._writer.trouble is not None and not self._writer.max_record_bytes:
-            raise queue_away(1.0)
-        read = partial(
-            read_lines,
-            body,
-            kind,
-            max_lines=self._limits.max_lines,
-            max_record_bytes=self._writer.max_record_bytes,
-        )
-        lines: list[ReadLine] = await loop.run_in_executor(self._readers, read)
-        good = [line for line in lines if not line.faults]
-        outcomes, pause_s = await self._written(good)
-        by_line = dict(zip((line.number for line in good), outcomes, strict=True))
-        answers = [_line_answer(line, by_line.get(line.number)) for line in lines]
-        for answer in answers:
-            self._metrics.lines.labels(answer.status).inc()
-            if answer.faults:
-                self._metrics.refused.labels(answer.faults[0].reason).inc()
-        status = status_of(answers)
-        headers = {"Retry-After": retry_after(pause_s)} if status == 503 else {}
-        return _json(status, summary(answers), headers)
-
-    async def _written(self, lines: list[ReadLine]) -> tuple[list[Outcome], float]:
-        """One outcome a line, and after how many seconds to send again what was not taken."""
-        if not lines:
-            return [], 0.0
-        away = [Outcome("away")] * len(lines)
-        try:
-            future = self._writer.submit([(line.trace_id or "", line.data) for line in lines])
-        except QueueAway as error:
-            return away, error.retry_after_s
-        try:
-            outcomes = await asyncio.wait_for(asyncio.wrap_future(future), self._limits.answer_timeout_s)
-        except asyncio.TimeoutError:
-            return away, 1.0  # it may arrive all the same, and again: the consumer knows a trace by its id
-        return outcomes, 1.0
+        return json_answer(200 if fine else 503, {"live": stuck is None, "ready": not reasons, "reasons": reasons})
 
 
 def _set_exception(future: asyncio.Future[None], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-
-
-def _line_answer(line: ReadLine, outcome: Outcome | None) -> LineAnswer:
-    if outcome is None:
-        return LineAnswer(line=line.number, status="refused", faults=line.faults)
-    if outcome.kind == "durable":
-        return LineAnswer(line=line.number, status="accepted", trace_id=line.trace_id)
-    if outcome.kind == "away":
-        return LineAnswer(line=line.number, status="unavailable", trace_id=line.trace_id)
-    fault = Fault(
-        reason="queue_refused",
-        field="",
-        value=f"a record of {len(line.data)} bytes",
-        limit=outcome.words,
-        remedy="shorten its longest texts",
-    )
-    return LineAnswer(line=line.number, status="refused", trace_id=line.trace_id, faults=(fault,))
-
-
-def _json(status: int, body: Any, headers: dict[str, str] | None = None) -> web.Response:
-    text = to_json(body) + "\n"
-    return web.Response(
-        status=status,
-        body=text.encode("utf-8", "replace"),
-        headers={
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store",
-            **(headers or {}),
-        },
-        content_type="application/json",
-    )
