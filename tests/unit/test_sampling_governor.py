@@ -12,10 +12,12 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.governed_day import START, Day, busy_minutes
-from tracejudge.sampling import EpochBook, GovernedRates, Governor, SamplingPolicy
+from tracejudge.sampling import Epoch, EpochBook, GovernedRates, Governor, SamplingPolicy, sample
 from tracejudge.sampling.forecast import Observed, aim, decide
 from tracejudge.sampling.governor import AIM
 from tracejudge.sampling.solve import Cell
+from tracejudge.signals import Signals
+from tracejudge.testing import make_trace
 
 HOUR = Governor(name="g", judge="faithfulness", max_per_h=200)
 
@@ -140,6 +142,23 @@ def test_the_chance_of_a_trace_under_a_governor() -> None:
     assert rates.chance(0.5, 0.4, "gold") == 0.3
     assert rates.chance(0.0, 0.0, "gold") == 0.0
     assert GovernedRates(scale=1e-4).chance(1e-5, 0.0, "") == 1e-6
+
+
+def test_of_two_rules_the_higher_is_the_one_a_governor_lowers() -> None:
+    policy = SamplingPolicy.model_validate(
+        {
+            "rate": 0.1,
+            "rules": [
+                {"name": "errors", "when": {"field": "status", "is": "error"}, "rate": 0.8},
+                {"name": "one app", "when": {"field": "app", "is": "docs"}, "rate": 0.2},
+            ],
+            "governors": [{"name": "g", "judge": "faithfulness", "max_per_h": 200}],
+        }
+    )
+    epoch = Epoch(number=1, starts_at=START, rates={"g": GovernedRates(scale=0.5, rules=0.5)})
+    trace = make_trace(app="docs", status="error")
+    decision = sample(trace, Signals(), policy, ["faithfulness"], epoch).decisions["faithfulness"]
+    assert decision.inclusion_probability == 0.4
 
 
 @pytest.mark.parametrize(
