@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 from tracejudge.sampling import SamplingDecision, SamplingPolicy, sample
 from tracejudge.signals import Signals
 from tracejudge.testing import make_trace
-from tracejudge_sdk.sampling import TAIL_SALT, keep
+from tracejudge_sdk.sampling import TAIL_SALT, keep, position
 
 SIGNALS = Signals()
 POLICY = SamplingPolicy.model_validate(
@@ -202,3 +203,11 @@ def test_other_processes_decide_alike_whatever_their_hash_seed() -> None:
             env={**os.environ, "PYTHONHASHSEED": seed},
         )
         assert json.loads(done.stdout) == here
+
+
+def test_a_trace_is_kept_from_just_above_its_place_on() -> None:
+    """Of the ids whose place is a float exactly: every implementation of the hash must cut there alike."""
+    trace_id = next(name for n in range(100_000) if position(name := f"t-{n}", TAIL_SALT) % 2**11 == 0)
+    place = position(trace_id, TAIL_SALT) / 2**64
+    assert not keep(trace_id, place, TAIL_SALT)
+    assert keep(trace_id, math.nextafter(place, 1.0), TAIL_SALT)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 from typing import Final, NamedTuple
@@ -25,7 +25,7 @@ from tracejudge.alerts.rule import DriftRule, MaxDropRule, MinimumRule
 from tracejudge.sampling import GovernedRates, SamplingPolicy, sample
 from tracejudge.sampling.governor import AIM, MARGIN, Governor
 from tracejudge.sampling.solve import Cell, solve
-from tracejudge.signals import Signals, compute_signals
+from tracejudge.signals import Signals, signals_of
 from tracejudge.store import StoredTrace
 from tracejudge.windows import wilson
 
@@ -34,6 +34,9 @@ ASSUMED_RATE: Final = 0.9
 
 DROPS: Final = (0.10, 0.05, 0.01)
 """Falls of the pass rate, as shares, whose delay is told; and a total failure."""
+
+
+_SIGNALS: Final = Signals.__dataclass_fields__
 
 
 class Watched(NamedTuple):
@@ -212,7 +215,7 @@ def _chance(
 ) -> _Chance | None:
     """What the policy has to say of a trace, before its governors; None when it is filtered."""
     trace = stored.trace
-    signals = signals_of(stored)
+    signals = stored_signals(stored)
     decision = sample(trace, signals, policy, [judge_name])
     if decision.decisions[judge_name].filtered:
         return None
@@ -227,12 +230,23 @@ def _chance(
     )
 
 
-def signals_of(stored: StoredTrace) -> Signals:
+def with_signals(traces: Sequence[StoredTrace]) -> list[StoredTrace]:
+    """The traces, each with all signals: where an older release stored others they are computed anew, all together."""
+    lacking = [n for n, stored in enumerate(traces) if not _has_signals(stored)]
+    found = list(traces)
+    for n, signals in zip(lacking, signals_of([traces[n].trace for n in lacking]), strict=True):
+        found[n] = replace(traces[n], signals=signals.as_dict())
+    return found
+
+
+def stored_signals(stored: StoredTrace) -> Signals:
     """The signals as they were stored with the trace, or computed anew where an older release stored others."""
-    names = Signals.__dataclass_fields__
-    if names.keys() <= stored.signals.keys():
-        return Signals(**{name: stored.signals[name] for name in names})  # type: ignore[arg-type]  # JSON values
-    return compute_signals(stored.trace)
+    (stored,) = with_signals([stored])
+    return Signals(**{name: stored.signals[name] for name in _SIGNALS})  # type: ignore[arg-type]  # JSON values
+
+
+def _has_signals(stored: StoredTrace) -> bool:
+    return _SIGNALS.keys() <= stored.signals.keys()
 
 
 def _governed(

@@ -9,7 +9,7 @@ from datetime import datetime
 import click
 
 from tracejudge.errors import NotFound
-from tracejudge.reports.sampling_plan import signals_of
+from tracejudge.reports.sampling_plan import stored_signals
 from tracejudge.sampling import EpochBook, SamplingPolicy, epoch_from_json, sample
 from tracejudge.scores import LIVE_RUN, SHADOW_RUN, LedgerRow, Score
 from tracejudge.store import StoredTrace
@@ -117,7 +117,7 @@ def explained(
     """The decision of the policy for each judge, beside what was stored."""
     trace = stored.trace
     epoch = epochs.at(trace.event_time)
-    sampled = sample(trace, signals_of(stored), policy, judge_names, epoch)
+    sampled = sample(trace, stored_signals(stored), policy, judge_names, epoch)
     ours = [
         row
         for row in rows

@@ -16,7 +16,16 @@ from tracejudge.counted import counted
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.judging import JudgeSpec, estimate
 from tracejudge.reports import read_rates
-from tracejudge.reports.sampling_plan import Delay, Known, PlanLine, delays, in_words, signals_of, watched
+from tracejudge.reports.sampling_plan import (
+    Delay,
+    Known,
+    PlanLine,
+    delays,
+    in_words,
+    stored_signals,
+    watched,
+    with_signals,
+)
 from tracejudge.reports.sampling_plan import plan as make_plan
 from tracejudge.sampling import Governor, SamplingPolicy, sample
 from tracejudge.store import RateQuery, Store, StoredTrace, TraceFilter, Wanted
@@ -87,7 +96,7 @@ def plan(
         total = store.traces.count(where)
         if not total:
             raise NotFound("no stored traces in this time and slice; try a longer --since or another --environment")
-        traces = _traces(store, where, total)
+        traces = with_signals(_traces(store, where, total))
         scale, days = total / len(traces), (end - since) / timedelta(days=1)
         first = min(stored.trace.event_time for stored in traces)
         days = min(days, max((end - first) / timedelta(days=1), 1.0 / 24.0))
@@ -190,7 +199,7 @@ def _with_goal(policy: SamplingPolicy, judge: str, per_hour: float | None, per_d
 
 
 def _stratum_of(policy: SamplingPolicy, judge: str) -> Callable[[StoredTrace], str]:
-    return lambda stored: sample(stored.trace, signals_of(stored), policy, [judge]).stratum or "(the rest)"
+    return lambda stored: sample(stored.trace, stored_signals(stored), policy, [judge]).stratum or "(the rest)"
 
 
 def _traces(store: Store, where: TraceFilter, total: int) -> list[StoredTrace]:
