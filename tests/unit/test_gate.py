@@ -94,6 +94,8 @@ def test_invalid_verdicts_are_in_no_rate_and_have_a_limit_of_their_own() -> None
     assert (invalid.decided, invalid.cases) == (Decided.FAILED, 150)
     assert invalid.estimate is not None
     assert invalid.estimate.value == pytest.approx(0.4)
+    (diluted,) = decide(thresholds({"max_invalid": 0.1}), run_of([*passing(90, 0, 60), *[None] * 900]), None).checks
+    assert (diluted.decided, diluted.cases) == (Decided.FAILED, 150), "who was not asked was not judged well either"
 
 
 def test_a_latency_budget_is_kept_or_not_or_was_not_measured() -> None:

@@ -54,7 +54,7 @@ def score_row(
         model_reported=judgement.model_reported,
         fingerprint=judgement.fingerprint,
         flags=tuple(dict.fromkeys(flags)) if len(flags) > 1 else flags,
-        usage=_usage(judgement),
+        usage=usage_of(judgement),
         judged_at=judged_at,
     )
 
@@ -107,7 +107,8 @@ def call_rows(task: JudgeTask, judge: Judge, judgement: Judgement, run_id: str) 
     )
 
 
-def _usage(judgement: Judgement) -> Usage:
+def usage_of(judgement: Judgement) -> Usage:
+    """What its calls took together; the cost is None, not known, as soon as that of one call is."""
     calls = judgement.calls
     if len(calls) == 1:  # the usual case
         call = calls[0]
