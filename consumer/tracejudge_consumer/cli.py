@@ -137,11 +137,11 @@ def run(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return EXIT_INTERRUPTED
-    except (SettingsError, MissingExtra, StoreUnusable, ConfigError) as error:
+    except (SettingsError, NotFound, MissingExtra, StoreUnusable, ConfigError) as error:
         return _fail(error, EXIT_USAGE)
     except (ServiceUnavailable, TransportUnavailable) as error:
         return _fail(error, EXIT_UNAVAILABLE)
-    except (NotFound, CheckFailed) as error:
+    except CheckFailed as error:
         return _fail(error, EXIT_FAILED)
     except NothingToDecide as error:
         return _fail(error, EXIT_UNDECIDED)

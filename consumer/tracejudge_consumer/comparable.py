@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import click
 from pydantic import ValidationError
 
-from tracejudge.errors import CheckFailed, NotFound
+from tracejudge.errors import CheckFailed, NotFound, NothingToDecide
 from tracejudge.judging import JudgeSpec
 from tracejudge.replay import selection_of, spec_of
 from tracejudge.reports import settled_labels
 from tracejudge.scores import Score, TraceKey
 from tracejudge.store import CaseVerdicts, Pair, Store, TraceFilter
+from tracejudge_consumer.named_run import require_run
 
 
 class RunJudge(NamedTuple):
@@ -41,7 +43,7 @@ class ChosenCases:
 
 
 def side_of(store: Store, text: str) -> RunJudge:
-    """RUN:JUDGE, or RUN alone where the run has one judge. Raises NotFound."""
+    """RUN:JUDGE, or RUN alone where the run has one judge. Raises NotFound; NothingToDecide where it has none yet."""
     run_id, _, judge = text.partition(":")
     names = store.scores.judge_names(run_id)
     if judge and names and "@" not in judge and judge not in names:
@@ -49,21 +51,23 @@ def side_of(store: Store, text: str) -> RunJudge:
     if judge and names:
         return RunJudge(run_id, judge)
     if not names:
-        known = ", ".join(store.scores.run_ids()) or "none"
-        raise NotFound(
-            f"run {run_id!r} has no scores; runs with scores: {known}; two versions of an app are compared with "
-            "--by version, or with --cases on the same questions"
-        )
+        try:
+            require_run(store, run_id)
+        except NotFound as error:
+            raise NotFound(
+                f"{error}; two versions of an app are compared with --by version, or with --cases on the same questions"
+            ) from None
+        raise NothingToDecide(f"run {run_id!r} has no scores: `tracejudge ledger --run {run_id}` says why")
     if len(names) > 1:
         raise NotFound(f"run {run_id!r} has scores of {len(names)} judges; name one: {run_id}:{names[0]}")
     return RunJudge(run_id, names[0])
 
 
 def check_sides(store: Store, a: RunJudge, b: RunJudge, criterion: str | None) -> Measured:
-    """What each side measures. Raises CheckFailed for a side beside itself, for judges of different things (unless a
-    criterion is named), and for runs over different files, which share no trace."""
+    """What each side measures. Raises UsageError for a side beside itself, CheckFailed for judges of different things
+    (unless a criterion is named), and for runs over different files, which share no trace."""
     if a == b:
-        raise CheckFailed(f"A and B are both {a.run_id}:{a.judge}: name two runs, or two judges")
+        raise click.UsageError(f"A and B are both {a.run_id}:{a.judge}: name two runs, or two judges")
     mine, theirs = (criterion_of(store, *side) for side in (a, b))
     if criterion is not None:
         return Measured(criterion, criterion)
@@ -85,25 +89,27 @@ def check_sides(store: Store, a: RunJudge, b: RunJudge, criterion: str | None) -
 def choose_cases(store: Store, a: str, b: str, *, judge: str, run_id: str, where: TraceFilter) -> ChosenCases:
     """The answers of versions `a` and `b` to the same questions, each with the verdict of one JudgeId.
 
-    Raises NotFound where there is nothing to pair, CheckFailed where two JudgeIds would be mixed.
+    Raises NothingToDecide where there is nothing to pair, CheckFailed where two JudgeIds would be mixed.
     """
     if a == b:
-        raise CheckFailed(f"A and B are both version {a!r}: name two versions")
+        raise click.UsageError(f"A and B are both version {a!r}: name two versions")
     of_a, of_b = (store.cases.verdicts(replace(where, version=one), judge=judge, run_id=run_id) for one in (a, b))
     for version, found in ((a, of_a), (b, of_b)):
         if not found.cases:
-            raise NotFound(
+            raise NothingToDecide(
                 f"version {version!r} has no trace with a case_id here: a canary on live traffic is compared with "
                 f"`tracejudge release check {b} --against {a}`"
             )
         if not found.scores:
-            raise NotFound(
+            raise NothingToDecide(
                 f"judge {judge!r} has no verdict on the cases of version {version!r} in run {run_id!r}: judge them "
                 f"with `tracejudge replay --where version={version}`"
             )
     shared = sorted(of_a.scores.keys() & of_b.scores.keys())
     if not shared:
-        raise NotFound(f"{a!r} and {b!r} have no judged question in common: ask both the same ones, with one case_id")
+        raise NothingToDecide(
+            f"{a!r} and {b!r} have no judged question in common: ask both the same ones, with one case_id"
+        )
     pairs = tuple(Pair(key=of_a.scores[case].key, a=of_a.scores[case], b=of_b.scores[case]) for case in shared)
     _one_judge_id(pairs, of_a, of_b, versions=(a, b))
     return ChosenCases(
@@ -130,7 +136,7 @@ def preferences(store: Store, a: str, b: str, *, judge: str, run_id: str, where:
         )
     found = store.cases.verdicts(replace(where, version=b), judge=judge, run_id=run_id).scores
     if not found:
-        raise NotFound(f"no pair of {a} and {b} was judged here by {judge!r} in run {run_id!r}")
+        raise NothingToDecide(f"no pair of {a} and {b} was judged here by {judge!r} in run {run_id!r}")
     return list(found.values())
 
 
@@ -142,6 +148,7 @@ def judges_pairs(store: Store, judge: str, run_id: str, configured: Iterable[Jud
 
 def the_judge(store: Store, judge: str | None, run_id: str) -> str:
     """The judge that is meant in a run; the only one there, where none is named. Raises NotFound."""
+    require_run(store, run_id)
     names = store.scores.judge_names(run_id) if judge is None else [judge]
     if len(names) != 1:
         raise NotFound(f"run {run_id!r} has scores of {', '.join(names) or 'no judge'}: name one with --judge")

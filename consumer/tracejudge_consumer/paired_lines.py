@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracejudge.datasets import BrokenLine, EventTimes, Line, RecordLine
-from tracejudge.errors import NotFound
+from tracejudge.errors import NothingToDecide
 from tracejudge_consumer.file_form import FileForm
 
 
@@ -34,14 +34,14 @@ class PairedForm(FileForm):
 def paired(form: FileForm, path: Path, *, app: str) -> PairedForm:
     """The form that pairs lines with the answers of `path`; of several answers to one case the last counts.
 
-    Memory grows with these answers. Raises NotFound where no line has both a case_id and a response.
+    Memory grows with these answers. Raises NothingToDecide where no line has both a case_id and a response.
     """
     others: dict[tuple[str, str], str] = {}
     for line in form.lines(path, app=app):
         if isinstance(line, Line) and line.trace.case_id and line.trace.response is not None:
             others[line.trace.app, line.trace.case_id] = line.trace.response
     if not others:
-        raise NotFound(
+        raise NothingToDecide(
             f"{path}: no line has a response and a case_id, by which answers to one question are paired: give the same "
             "question the same case_id in both files"
         )

@@ -14,7 +14,7 @@ TraceJudgeError
 │   └── JudgeDown            its endpoint does not answer now: it passes, traces can wait for it
 ├── CheckFailed              something that is watched is worse than its limit              (exit 1)
 ├── NothingToDecide          there is nothing to judge by, so nothing was decided           (exit 2)
-└── NotFound                 what was asked for does not exist (a trace, a run, a judge)    (exit 1)
+└── NotFound                 what was asked for does not exist (a trace, a run, a judge)    (exit 64)
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class CheckFailed(TraceJudgeError):
 
 
 class NothingToDecide(TraceJudgeError):
-    """A check was asked for and there is nothing to check: that is neither good nor bad."""
+    """There is nothing to work on or to decide by, such as no trace in a selection: that is neither good nor bad."""
 
 
 class NotFound(TraceJudgeError):
-    """What was asked for does not exist."""
+    """What was asked for by its name does not exist: a typing error more often than not, and never a bad result."""

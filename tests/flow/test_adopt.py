@@ -15,7 +15,7 @@ from tracejudge.scores import JudgeId
 from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter
 from tracejudge.testing import make_score, make_trace
 from tracejudge_consumer.alert_loop import AlertLoop
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE
+from tracejudge_consumer.cli import EXIT_USAGE
 from tracejudge_consumer.commands.judges.adopt import adopt  # noqa: F401 - its absence fails here, not in a subprocess
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
@@ -136,7 +136,7 @@ def test_the_old_history_stands_beside_the_new_one(at: Workplace, store: Store) 
 
 
 def test_what_cannot_be_adopted_is_refused_with_the_way_out(at: Workplace, store: Store) -> None:
-    assert "there is no run" in at("judges", "adopt", "nothing", expect=EXIT_FAILED)
+    assert "there is no run" in at("judges", "adopt", "nothing", expect=EXIT_USAGE)
     (at.folder / "other.toml").write_text('[[judges]]\nname = "lexical"\nkind = "lexical"\npass_at = 0.9\n')
     (at.folder / "named.toml").write_text('[[judges]]\nname = "stranger"\nkind = "lexical"\n')
     at("replay", "--judge", "named.toml", "--run", "stranger")

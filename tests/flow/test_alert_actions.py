@@ -129,7 +129,7 @@ def test_the_commands_record_who_did_what(world: World, config: str, capsys: pyt
     loop.tick()
     (status,) = load_series(world.store, [MinimumRule(name="quality", judge="lexical", minimum=0.8)])
     more = ("--config", config, "--by", "ann")
-    assert run(["alerts", "accept", "app=bank", *more]) == EXIT_FAILED
+    assert run(["alerts", "accept", "app=bank", *more]) == EXIT_USAGE
     assert "no open alert matches app=bank" in capsys.readouterr().err
     assert run(["alerts", "accept", *more]) == EXIT_USAGE
     assert run(["alerts", "accept", "color=red", *more]) == EXIT_USAGE

@@ -20,7 +20,7 @@ from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingNotifier
 from tracejudge_consumer.alert_evidence import NOT_YET, AlertEvidence, fall_of
 from tracejudge_consumer.alert_loop import AlertLoop
-from tracejudge_consumer.cli import EXIT_FAILED
+from tracejudge_consumer.cli import EXIT_USAGE
 from tracejudge_consumer.commands.alert_now import evidence_now
 from tracejudge_consumer.evidence_pages import EvidencePages
 from tracejudge_consumer.settings import Settings
@@ -340,7 +340,7 @@ def test_show_gives_the_same_on_a_terminal_as_json_and_as_a_page(
     at("alerts", "show", event.event_id, "--html", "alert.html", "--texts")
     assert "What is the limit" in (tmp_path / "alert.html").read_text(encoding="utf-8")
     assert "category billing fell from" in at("alerts")
-    assert "no alert event 'nothing'" in at("alerts", "show", "nothing", expect=EXIT_FAILED)
+    assert "no alert event 'nothing'" in at("alerts", "show", "nothing", expect=EXIT_USAGE)
 
 
 def test_a_rule_without_a_record_is_played_over_its_own_healthy_days(world: World) -> None:

@@ -109,7 +109,7 @@ def test_a_file_with_bad_lines_among_good_ones_is_accounted_for_to_the_last_line
     assert "truncated" in shown
     assert "\u202e" not in at("show", "odd")
     assert "not judged, not_applicable" in at("show", "bare")
-    at("show", "no-such-trace", expect=EXIT_FAILED)
+    at("show", "no-such-trace", expect=EXIT_USAGE)
 
 
 def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> None:
@@ -163,7 +163,7 @@ def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> N
     assert sum(counts.values()) == replayed["passed"] + replayed["failed"]
     assert compared["agreement"]["same"]["passed"] == counts["both_passed"] + counts["both_failed"]
     assert "same verdict" in at("compare", "live:lexical", "try-1:faithfulness")
-    at("compare", "live:lexical", "nothing", expect=EXIT_FAILED)
+    at("compare", "live:lexical", "nothing", expect=EXIT_USAGE)
     at("replay", "--judge", "faithfulness", "--run", "live", expect=EXIT_USAGE)
 
 
@@ -250,7 +250,7 @@ def test_score_never_writes_over_its_input_and_a_file_without_traces_is_a_failur
     (at.folder / "notes.md").write_text("# not a trace\n", encoding="utf-8")
     assert "holds no trace" in at("score", "notes.md", expect=EXIT_FAILED)
     (at.folder / "empty.jsonl").write_text("", encoding="utf-8")
-    at("score", "empty.jsonl", expect=EXIT_FAILED)
+    at("score", "empty.jsonl", expect=EXIT_UNDECIDED)
 
 
 def test_a_judge_that_cannot_be_reached_is_no_success(at: Workplace) -> None:

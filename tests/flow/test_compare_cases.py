@@ -13,7 +13,7 @@ from tracejudge.scores import JudgeId, Label, Score
 from tracejudge.store import RegisteredJudge, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE
+from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -78,7 +78,7 @@ def test_a_canary_is_compared_on_its_own_traffic(at: Workplace, store: Store) ->
         "compare", "v1", "v2", "--by", "version", "--environment", "production", "--since", "2020-01-01T00:00:00Z"
     )
     assert "release check v2 --against v1 --environment production --since 2020-01-01T00:00:00+00:00" in shown
-    assert "no scores in this window" in at("compare", "v1", "v9", "--by", "version", expect=EXIT_FAILED)
+    assert "no scores in this window" in at("compare", "v1", "v9", "--by", "version", expect=EXIT_UNDECIDED)
 
 
 def test_an_answer_given_again_stands_in_its_latest_form(at: Workplace, store: Store) -> None:
@@ -109,11 +109,12 @@ def test_labels_are_of_each_versions_own_answer(at: Workplace, store: Store) -> 
 def test_void_comparisons_are_refused_with_the_way_out(at: Workplace, store: Store) -> None:
     fill(store, judge_b="lexical@111111111111")
     assert "tracejudge replay" in at("compare", "v1", "v2", "--cases", expect=EXIT_FAILED)
-    assert "release check v3 --against v1" in at("compare", "v1", "v3", "--cases", expect=EXIT_FAILED)
-    assert "name two versions" in at("compare", "v1", "v1", "--cases", expect=EXIT_FAILED)
-    assert "name two runs" in at("compare", "live:lexical", "live:lexical", expect=EXIT_FAILED)
+    assert "release check v3 --against v1" in at("compare", "v1", "v3", "--cases", expect=EXIT_UNDECIDED)
+    assert "name two versions" in at("compare", "v1", "v1", "--cases", expect=EXIT_USAGE)
+    assert "live:lexical" in at("compare", "live:", "live:lexical", expect=EXIT_USAGE), "what stands behind the colon"
+    assert "name two runs" in at("compare", "live:lexical", "live:lexical", expect=EXIT_USAGE)
     at("compare", "live:lexical", "live:relevant", "--judge", "x", expect=EXIT_USAGE)
-    assert "no scores by a judge 'typo'; by: lexical" in at("compare", "live:lexical", "live:typo", expect=EXIT_FAILED)
+    assert "no scores by a judge 'typo'; by: lexical" in at("compare", "live:lexical", "live:typo", expect=EXIT_USAGE)
 
 
 def test_judges_of_different_things_are_not_compared_unless_one_says_by_what(at: Workplace, store: Store) -> None:

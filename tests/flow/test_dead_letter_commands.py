@@ -124,7 +124,7 @@ def test_what_is_dropped_is_gone_but_for_its_place(desk: Desk, monkeypatch: pyte
     (dropped,) = desk.json("dead-letters", "list", "--state", "dropped")
     assert (dropped["id"], dropped["bytes"], dropped["reason"]) == (row["id"], 0, "not_json")
     assert "secret" not in desk("dead-letters", "show", row["id"])
-    desk("dead-letters", "replay", row["id"], expect=EXIT_FAILED)
+    desk("dead-letters", "replay", row["id"], expect=EXIT_USAGE)
     assert sum(desk.json("ledger")["dead_letters"].values()) == 1, "and accounted for as before"
 
 
@@ -133,7 +133,7 @@ def test_nothing_is_sent_or_dropped_without_a_choice_and_unknown_ids_are_told(de
     desk("consume", "--until-idle")
     assert "--all" in desk("dead-letters", "replay", expect=EXIT_USAGE)
     assert "--all" in desk("dead-letters", "drop", "--yes", expect=EXIT_USAGE)
-    assert "no dead letter 0.77.00000000" in desk("dead-letters", "show", "0.77.00000000", expect=EXIT_FAILED)
+    assert "no dead letter 0.77.00000000" in desk("dead-letters", "show", "0.77.00000000", expect=EXIT_USAGE)
     assert "such as 0.1234.9f86d081" in desk("dead-letters", "show", "soup", expect=EXIT_USAGE)
     for verb in (["list"], ["replay"], ["drop", "--yes"]):
         assert "reasons there are: not_json" in desk("dead-letters", *verb, "--reason", "nonsense")

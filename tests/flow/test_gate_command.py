@@ -118,7 +118,7 @@ def test_stored_rounds_of_anchors_run_along(
     judge_id = JudgeId(json.loads(Path(good).read_text().splitlines()[0])["judge_id"])
     frozen = AnchorSet.freeze("shop", [Anchor.of(make_trace(number)) for number in range(60)], built_at=START)
     store.anchors.freeze(frozen)
-    assert run(["gate", good, "--anchor-set", "shop", "--baseline", "b.json", "--update-baseline"]) == EXIT_FAILED
+    assert run(["gate", good, "--anchor-set", "shop", "--baseline", "b.json", "--update-baseline"]) == EXIT_UNDECIDED
     assert "tracejudge anchors run" in capsys.readouterr().err
 
     def judged(day: int, passed: int, *, done: bool = True) -> None:

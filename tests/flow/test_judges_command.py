@@ -124,7 +124,7 @@ def test_the_store_knows_judges_of_the_past(at: Workplace) -> None:
     assert set(listed) == set(ids.values())
     assert [listed[ids[name]]["live"] for name in ("lexical", "faithfulness", "candidate")] == [True, True, False]
     assert at.json("judges", "show", ids["candidate"])["spec"]["prompt"] == "Is {response} in {context}?"
-    assert "no such JudgeId" in at("judges", "show", "candidate@000000000000", expect=EXIT_FAILED)
+    assert "no such JudgeId" in at("judges", "show", "candidate@000000000000", expect=EXIT_USAGE)
 
 
 def test_checking_a_judge_tries_settings_endpoint_and_known_cases(at: Workplace, judge: JudgeServer) -> None:

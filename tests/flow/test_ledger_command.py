@@ -13,7 +13,7 @@ import pytest
 from tracejudge.scores import DeadLetter, Decision, JudgeId, LedgerRow
 from tracejudge.store import RunManifest, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, run
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -120,8 +120,8 @@ def test_a_run_that_is_not_there_is_told_and_one_half_judged_says_how_it_goes_on
     said(capsys, "--run", "try-1", expect=EXIT_DONE)  # begun, and nothing is judged yet
     store.scores.insert([make_score(trace_id=trace.trace_id, event_time=trace.event_time, run_id="try-1")])
     capsys.readouterr()
-    assert run(["ledger", "--since", "24h", "--run", "try-2"]) == EXIT_FAILED
-    assert "there is no run 'try-2'; runs with scores: live, try-1" in capsys.readouterr().err
+    assert run(["ledger", "--since", "24h", "--run", "try-2"]) == EXIT_USAGE
+    assert "there is no run 'try-2'; runs: live, try-1" in capsys.readouterr().err
     said(capsys, "--run", "shadow", expect=EXIT_DONE)
     text = said(capsys, "--run", "try-1", expect=EXIT_FAILED)
     assert "given again, goes on" in text

@@ -15,7 +15,7 @@ from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
 from tests.support.workplace import Workplace
 from tracejudge.store import open_store
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from tracejudge_consumer.cli import EXIT_INTERRUPTED, EXIT_UNDECIDED, EXIT_USAGE
 
 DAY = ("--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z")
 
@@ -101,7 +101,7 @@ def test_from_a_users_complaint_to_a_label(at: Workplace, monkeypatch: pytest.Mo
     shown = at.json("show", "t-7")
     assert [score["run_id"] for score in shown["scores"] if score["judge_name"] == "faithfulness"] == ["manual"]
     assert at.json("rates", *DAY, "--step", "all")["lines"] == before, "a manual verdict enters no rate"
-    at("judge", "never seen", "--judge", "lexical", expect=EXIT_FAILED)
+    at("judge", "never seen", "--judge", "lexical", expect=EXIT_USAGE)
 
     at("label", "t-7", "--criterion", "faithfulness", "--no", "--note", "no word of returns", "--by", "anna")
     page = at("show", "t-7")
@@ -109,7 +109,7 @@ def test_from_a_users_complaint_to_a_label(at: Workplace, monkeypatch: pytest.Mo
     assert ["user", "u3"] in [row.split() for row in page.splitlines()]
     assert "label     faithfulness = 0  (anna) no word of returns" in at("worst", "--since", "3650d")
     at("label", "t-7", "--criterion", "faithfulness", expect=EXIT_USAGE)
-    at("label", "never seen", "--criterion", "faithfulness", "--yes", expect=EXIT_FAILED)
+    at("label", "never seen", "--criterion", "faithfulness", "--yes", expect=EXIT_USAGE)
 
 
 def test_a_judge_by_hand_keeps_within_the_cap_of_all_judges(at: Workplace, judge: JudgeServer) -> None:
@@ -191,7 +191,7 @@ def test_after_a_replay_of_the_queue_from_its_beginning_nobody_who_was_forgotten
                 found = store.query(f"SELECT count() FROM `{table}` WHERE {where}", {"text": text})
                 assert found == [(0,)], (text, table, name)
     assert ids(at.json("find", "--user", "u3")) == []
-    at("show", "t-7", expect=EXIT_FAILED)
+    at("show", "t-7", expect=EXIT_USAGE)
     after = at.json("ledger", "--since", "3650d")["lines"]
     assert [(one["judge_name"], one["traces"], one["unaccounted"]) for one in after] == [
         (one["judge_name"], one["traces"], one["unaccounted"]) for one in ledger
@@ -210,19 +210,35 @@ def test_where_nobody_can_be_asked_the_option_that_asks_nobody_is_named(
     assert "t-7" in at("show", "t-7"), "nothing goes without a yes"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rates --run nope", "rates --run nope --json", "worst --run nope", "ledger --run nope", "report --run nope",
+        "export scores --out rows.jsonl --run nope", "cost --run nope", "gate --run nope --thresholds gate.toml",
+        "compare live nope", "compare v1 v2 --cases --run nope", "judges adopt nope",
+    ],
+)  # fmt: skip
+def test_every_verb_says_alike_that_a_run_is_not_there(at: Workplace, command: str) -> None:
+    (at.folder / "gate.toml").write_text('[[thresholds]]\njudge = "lexical"\nminimum = 0.5\n', encoding="utf-8")
+    told = at(*command.split(), expect=EXIT_USAGE)
+    assert told.startswith("error: there is no run 'nope'; ")
+    assert "`tracejudge replay --run NAME` makes one" in told
+    assert not (at.folder / "rows.jsonl").exists()
+
+
 def test_rates_and_replay_say_which_names_they_do_not_know(at: Workplace) -> None:
-    told = at("rates", *DAY, "--run", "nope")
-    assert "runs with scores: live; none is called nope" in told
     told = at("rates", *DAY, "--app", "shpo", "--where", "status=ok")
     assert "apps with scores in this time: shop; none is called shpo" in told
-    assert "none of strict" in at("rates", *DAY, "--judge", "strict")
+    told = at("rates", *DAY, "--judge", "strict", "--json", expect=EXIT_USAGE)
+    assert "there is no judge 'strict'" in told
+    assert "has scores of lexical" in told
     assert "none" not in at("rates", *DAY, "--app", "shop", "--version", "v9"), "both names are known"
 
     replay = ("replay", "--judge", "lexical", "--run", "try-1", "--app", "shpo")
-    told = at(*replay, expect=EXIT_FAILED)
+    told = at(*replay, expect=EXIT_UNDECIDED)
     assert "try another --app" in told
     assert "--since" not in told
-    assert "a longer --since, or another --app" in at(*replay, "--since", "1h", expect=EXIT_FAILED)
+    assert "a longer --since, or another --app" in at(*replay, "--since", "1h", expect=EXIT_UNDECIDED)
 
 
 def test_migrate_sets_how_long_things_are_kept(at: Workplace, store_url: str) -> None:

@@ -17,7 +17,7 @@ from tracejudge.scores import JudgeId
 from tracejudge.store import Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_FAILED, run
+from tracejudge_consumer.cli import EXIT_USAGE, run
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -148,7 +148,7 @@ def test_a_run_beside_another(at: Workplace) -> None:
     text = (at.folder / "r.html").read_text(encoding="utf-8")
     assert "live:lexical (heuristic) beside try-1:lexical (heuristic)" in text
     assert "passes fewer of these answers than live:lexical (heuristic)" in text
-    assert "no scores" in at("report", "--run", "nothing", expect=EXIT_FAILED)
+    assert "there is no run 'nothing'" in at("report", "--run", "nothing", expect=EXIT_USAGE)
 
 
 def test_alerts_are_those_of_the_report_s_own_traffic_and_those_about_everybody(at: Workplace, store: Store) -> None:

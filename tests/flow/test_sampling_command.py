@@ -19,7 +19,7 @@ from tracejudge.scores import JudgeId
 from tracejudge.store import SamplingEpoch, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_USAGE, run
 
 WINDOW = ("--since", "2026-01-01T12:00:00Z", "--until", "2026-01-02T12:00:00Z")
 JUDGE = JudgeId("dear@0123456789ab")
@@ -118,7 +118,7 @@ def test_a_decision_is_explained_with_its_epoch_and_beside_what_was_stored(
     assert "policy was changed" not in text
     store.scores.insert([make_score(1, judge_name="dear", judge_id=JUDGE, inclusion_probability=0.1, revision=1)])
     assert "the policy was changed since" in called(capsys, "explain", trace.trace_id, "--config", config)
-    assert called(capsys, "explain", "no-such-id", "--config", config, expect=EXIT_FAILED) == ""
+    assert called(capsys, "explain", "no-such-id", "--config", config, expect=EXIT_USAGE) == ""
 
 
 def test_epochs_are_listed(store: Store, config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from tracejudge.counted import counted
-from tracejudge.errors import CheckFailed, NotFound
+from tracejudge.errors import NothingToDecide
 from tracejudge.reports import Agreement, Comparison, Estimate, Side, check_release, compare, in_words, preference
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, TraceFilter
@@ -99,13 +99,14 @@ def command(
             result = compare(chosen.pairs, kept_flips=kept_flips, by=by, labels_a=labels, labels_b=labels)
         elif by == "version" and not {a.partition(":")[0], b.partition(":")[0]} & set(store.scores.run_ids()):
             if a == b:
-                raise CheckFailed(f"A and B are both version {a!r}: name two versions")
+                raise click.UsageError(f"A and B are both version {a!r}: name two versions")
             query = RateQuery(start=since or _BEGINNING, end=until or store.now(), environment=environment, app=app)
             found = check_release(store, query, new=b, old=a, allowed_drop=0.02)
             show_canary(a, b, found, chosen=_chosen(where), as_json=as_json)
             return
         else:
             side_a, side_b = side_of(store, a), side_of(store, b)
+            a, b = (f"{side.run_id}:{side.judge}" for side in (side_a, side_b))  # `live` alone says not by whom
             measured = check_sides(store, side_a, side_b, criterion)
             pairs = store.scores.pairs(
                 side_a.run_id, side_b.run_id, judge_a=side_a.judge, judge_b=side_b.judge, where=where
@@ -118,7 +119,7 @@ def command(
                 labels_b=labels_of(store, measured.b),
             )
     if result.pairs == 0:
-        raise NotFound(
+        raise NothingToDecide(
             f"no trace has a score in both {a} and {b}: `tracejudge replay` judges stored traces under another judge"
         )
     said = in_words(result, answers=cases)

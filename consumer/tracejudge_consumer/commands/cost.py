@@ -11,6 +11,7 @@ import click
 
 from tracejudge.counted import counted
 from tracejudge.store import CostRow
+from tracejudge_consumer.named_run import require_run
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, money, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -77,6 +78,8 @@ def command(
             for row in store.calls.cost(since, until)
             if all(value is None or getattr(row, name) == value for name, value in wanted.items())
         ]
+        if run_id is not None and not rows:
+            require_run(store, run_id)
     lines = cost_lines(rows, by=by)
     (total,) = cost_lines(rows, by=()) or (_sum({}, ()),)
     if as_json:

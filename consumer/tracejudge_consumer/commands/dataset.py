@@ -15,7 +15,7 @@ from tracejudge.counted import counted
 from tracejudge.datasets.build import STRATA, BuildPolicy, build
 from tracejudge.datasets.labelled_rag import FORMS, write_form
 from tracejudge.datasets.versions import diff, read_dataset, write_version
-from tracejudge.errors import CheckFailed, NotFound
+from tracejudge.errors import CheckFailed, NothingToDecide
 from tracejudge.scores import Label, TraceKey
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.options import (
@@ -108,7 +108,9 @@ def build_command(
             labels[TraceKey(label.environment, label.app, label.trace_id)].append(label)
         found = build(lambda: _traffic(store, where), policy, labels=labels, digester=Digester(os.environ.get(KEY_ENV)))
     if not found.rows:
-        raise NotFound("no stored trace with its texts in this selection; try a longer --since, or another --app")
+        raise NothingToDecide(
+            "no stored trace with its texts in this selection; try a longer --since, or another --app"
+        )
     facts = {
         "built_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "release": release_of("tracejudge"),

@@ -15,6 +15,7 @@ from tracejudge.counted import counted
 from tracejudge.datasets.write import write_line
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import ScoreFilter, Store, TraceFilter, Wanted
+from tracejudge_consumer.named_run import require_run
 from tracejudge_consumer.options import Moment, OutFile, config_option, json_option
 from tracejudge_consumer.rendering import progress_bar, to_json
 from tracejudge_consumer.settings import load_settings
@@ -89,6 +90,7 @@ def command(
         outcome=outcome, judge=judge, run_id=run_id,
     )  # fmt: skip
     with connect_store(load_settings(config, require_caps=False)) as store:
+        require_run(store, run_id)  # before a file is opened: an empty one would pass for a run without scores
         if form == "parquet":
             written, unit = _parquet(store, what, wanted if what == "traces" else chosen, Path(target)), "files"
         else:

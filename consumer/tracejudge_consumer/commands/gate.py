@@ -10,7 +10,7 @@ import click
 from pydantic import ValidationError
 
 from tracejudge.counted import counted
-from tracejudge.errors import NotFound, SettingsError
+from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.gate import (
     Decided,
     GateResult,
@@ -30,6 +30,7 @@ from tracejudge.gate import (
 from tracejudge.scores import JudgeId
 from tracejudge.store import ScoreFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
+from tracejudge_consumer.named_run import require_run
 from tracejudge_consumer.options import OutFile, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, table, to_json
 from tracejudge_consumer.settings import faults_of, load_settings, read_toml
@@ -161,9 +162,11 @@ def _stored(config: str, run_ids: Sequence[str]) -> list[RunVerdicts]:
         for run_id in run_ids:
             run = of_scores(score for page in store.scores.stream(ScoreFilter(run_id=run_id)) for score in page)
             if not run.verdicts:
-                known = ", ".join(store.scores.run_ids()) or "none"
-                # A typing error in a pipeline is no release that failed.
-                raise SettingsError([f"--run: run {run_id!r} has no scores; runs with scores: {known}"])
+                # A typing error in a pipeline is no release that failed, nor is a run in which nothing is judged yet.
+                require_run(store, run_id)
+                raise NothingToDecide(
+                    f"run {run_id!r} has no scores: `tracejudge ledger --run {run_id}` says what became of its traces"
+                )
             found.append(run)
     return found
 
@@ -177,7 +180,7 @@ def _latest_rounds(config: str, name: str, run: RunVerdicts) -> RunVerdicts:
             rounds = store.anchors.rounds.of(set_id, JudgeId(judge_id))
             finished = [one for one in rounds if one.finished_at is not None]
             if not finished:
-                raise NotFound(
+                raise NothingToDecide(
                     f"judge {judge_id} has no finished round over the anchors {set_id}: make one with `tracejudge "
                     "anchors run`"
                 )

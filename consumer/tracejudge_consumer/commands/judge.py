@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from tracejudge.errors import NotFound
+from tracejudge.errors import NotFound, NothingToDecide
 from tracejudge.judging import JudgeTask, PanelResult, RunCaps
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.scores import MANUAL_RUN
@@ -62,7 +62,9 @@ def command(
             places = ", ".join(f"{one.trace.app} / {one.trace.environment}" for one in found)
             raise click.UsageError(f"trace {trace_id!r} is in {places}: name one by --app and --environment")
         if found[0].texts_expired:
-            raise NotFound(f"the texts of trace {trace_id!r} are past their retention: there is nothing to judge")
+            raise NothingToDecide(
+                f"the texts of trace {trace_id!r} are past their retention: there is nothing to judge"
+            )
         result = asyncio.run(_judge(settings, store, specs, found[0]))
     if as_json:
         click.echo(to_json({"scores": result.scores, "ledger": result.ledger, "gone": [str(e) for e in result.gone]}))

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta, timezone
 import click
 
 from tracejudge.counted import counted
-from tracejudge.errors import NotFound
 from tracejudge.scores import LIVE_RUN, RESERVED_RUNS, Decision
-from tracejudge.store import DeadCount, LedgerLine, Store
+from tracejudge.store import DeadCount, LedgerLine
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.named_run import require_run
 from tracejudge_consumer.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -25,8 +25,8 @@ from tracejudge_consumer.wiring import connect_store
 Examples:
   tracejudge ledger --since 7d
   tracejudge ledger --since 24h --hourly --json
-Exit status 1 when a trace is unaccounted for: neither judged nor with a reason why not; or
-there is no such run.""",
+Exit status: 0 all add up, 1 a trace is unaccounted for (neither judged nor with a reason why
+not), 64 there is no such run.""",
 )
 @config_option
 @json_option
@@ -44,7 +44,7 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
         lines = store.ledger.equation(since, end, run_id=run_id, hourly=hourly)
         places = store.dead_letters.by_partition(since, end)
         if not lines:
-            _check_run(store, run_id)
+            require_run(store, run_id)
         run = None if run_id in RESERVED_RUNS else store.runs.get(run_id)
     # A run that ended has a verdict or a reason for all it chose; the other traces of that time are no gap.
     rest = "UNACCOUNTED" if run is None or run.finished_at is None else "not chosen"
@@ -83,15 +83,6 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
             f"{_of_hour(line)}: {_remedy(run_id)}"
         )
     return EXIT_FAILED if gaps else EXIT_DONE
-
-
-def _check_run(store: Store, run_id: str) -> None:
-    # A run in which nothing is judged yet has a manifest and no scores; the reserved ones may have neither.
-    if run_id in RESERVED_RUNS or store.runs.get(run_id) is not None:
-        return
-    known = store.scores.run_ids()
-    if run_id not in known:
-        raise NotFound(f"there is no run {run_id!r}; runs with scores: {', '.join(known) or 'none'}")
 
 
 def _remedy(run_id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import groupby
@@ -13,10 +13,12 @@ import click
 from rich.text import Text
 
 from tracejudge.counted import counted
+from tracejudge.errors import NotFound
 from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
 from tracejudge.windows import enough, floor_to
+from tracejudge_consumer.named_run import listed, require_run
 from tracejudge_consumer.options import (
     Moment,
     Number,
@@ -44,7 +46,6 @@ from tracejudge_consumer.wiring import connect_store
 
 _MANY: Final = 40  # below it n_eff far from judged is nothing to wonder at
 _WIDE: Final = 110
-_LISTED: Final = 20  # names that are there, where an unknown one was typed
 _FIELDS: Final = ", ".join((*GROUP_FIELDS, *TRACE_FIELDS))
 
 
@@ -136,13 +137,15 @@ def command(
         group_by=group_by,
         also=_conditions(also),
     )
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    configured = {spec.name for spec in settings.judges}
+    with connect_store(settings) as store:
         exact = small_enough(store, query) if exact is None else exact
         lines = read_rates(store, query, exact=exact)
         cut_off = Counter[str]()
         for one in store.ledger.cut_off(query):
             cut_off[one.judge_name] += one.traces
-        unknown_names = [] if lines or as_json else list(_unknown_names(store, query))
+        unknown_names = [] if lines else _unknown_names(store, query, configured)
         served = store.traffic.served(query) if with_facts or as_json else []
         effort = store.traffic.effort(query) if with_facts or as_json else []
     if as_json:
@@ -177,30 +180,29 @@ def command(
         )
 
 
-def _unknown_names(store: Store, query: RateQuery) -> Iterator[str]:
-    """Of the names that were asked for, those that have no score anywhere near, and which names have."""
+def _unknown_names(store: Store, query: RateQuery, configured: Collection[str]) -> list[str]:
+    """What helps on where nothing was found: the apps there are, if the one asked for is none of them.
+
+    Raises NotFound for a run or a judge that is not there: a typing error must not pass for a quiet day.
+    """
+    require_run(store, query.run_id)
     judges = store.scores.judge_names(query.run_id)
-    if not judges:
-        if query.run_id != LIVE_RUN:
-            runs = store.scores.run_ids()
-            there = f"runs with scores: {_listed(runs)}" if runs else "no run has scores yet"
-            yield f"{there}; none is called {ident(query.run_id)}"
-        return
-    if query.judge is not None and query.judge.partition("@")[0] not in judges:
-        yield f"run {ident(query.run_id)} has scores of {_listed(judges)}; none of {ident(query.judge)}"
-    if query.app is not None:
+    judge = (query.judge or "").partition("@")[0]
+    if judge and judge not in {*judges, *configured}:
+        there = f"has scores of {listed(judges)}" if judges else "has no scores yet"
+        raise NotFound(
+            f"there is no judge {judge!r}: run {query.run_id!r} {there}; `tracejudge judges list --stored` shows those "
+            "of every run"
+        )
+    if query.app is not None and judges:
         every = replace(
             query, app=None, judge=None, version=None, category=None, also={}, step_s=None, group_by=("app",)
         )
         found = read_rates(store, every, exact=False)
         apps = sorted({line.group["app"] for line in found if line.rate is not None})
         if apps and query.app not in apps:
-            yield f"apps with scores in this time: {_listed(apps)}; none is called {ident(query.app)}"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(map(ident, names[:_LISTED])) + more
+            return [f"apps with scores in this time: {listed(apps)}; none is called {ident(query.app)}"]
+    return []
 
 
 def _much_fewer(line: RateLine) -> bool:

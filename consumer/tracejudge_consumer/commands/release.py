@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import click
 
-from tracejudge.errors import NotFound
+from tracejudge.errors import NothingToDecide
 from tracejudge.reports import (
     BY_MINUTE_IN_WORDS,
     ReleaseCheck,
@@ -126,7 +126,7 @@ def check(
                 confidence=confidence,
                 exact=exact,
             )
-        except NotFound as nothing:
+        except NothingToDecide as nothing:
             # A release of five minutes ago: a pipeline must not read "no scores yet" as "worse".
             click.echo(f"{_WORDS[Verdict.NOT_ENOUGH]}: {nothing}", err=True)
             return EXIT_UNDECIDED

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 
 from tracejudge.clock import SystemClock
 from tracejudge.counted import counted
-from tracejudge.errors import NotFound, SettingsError
+from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.judging import JudgeSpec, RunCaps, check_caps
 from tracejudge.replay import JudgePlan, OpenRun, ReplayReport, Source, check_run_name, open_run, replay
 from tracejudge.scores import LIVE_RUN, Decision
@@ -111,7 +111,7 @@ def command(
         source = source_of(run.selection, store, form, specs=specs, app=app or "file")
         count = source.count()
         if count == 0:
-            raise NotFound(
+            raise NothingToDecide(
                 "no trace in this selection; " + _advice(where, fields)
                 if against is None
                 else f"{version!r} and {against!r} answered no question in common: log both with one case_id a question"

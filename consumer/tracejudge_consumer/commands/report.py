@@ -8,12 +8,13 @@ from pathlib import Path
 
 import click
 
-from tracejudge.errors import NotFound
+from tracejudge.errors import NothingToDecide
 from tracejudge.reports import BY_MINUTE_IN_WORDS, compare, judge_labels
 from tracejudge.reports.contents import Report, ReportQuery, make_report, step_for, whole_steps
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, ScoreFilter, Store, TraceFilter
 from tracejudge_consumer.comparable import check_sides, side_of
+from tracejudge_consumer.named_run import require_run
 from tracejudge_consumer.options import (
     Moment,
     OutFile,
@@ -114,7 +115,7 @@ def command(
             store, asked, release=release_of("tracejudge"), now=store.now(), run=run, comparison=comparison
         )
     if not report.lines:
-        raise NotFound(
+        raise NothingToDecide(
             f"run {run_id!r} has no scores in this window and environment: look at `tracejudge rates --run {run_id}`"
         )
     if target is not None:
@@ -142,8 +143,8 @@ def _window(store: Store, run_id: str, since: datetime | None, until: datetime |
         return since or now - timedelta(days=30), until or now
     edges = store.scores.span(ScoreFilter(run_id=run_id))
     if edges is None:
-        known = ", ".join(store.scores.run_ids()) or "none"
-        raise NotFound(f"run {run_id!r} has no scores; runs with scores: {known}")
+        require_run(store, run_id)
+        raise NothingToDecide(f"run {run_id!r} has no scores: `tracejudge ledger --run {run_id}` says why")
     return since or edges[0], until or edges[1] + timedelta(milliseconds=1)
 
 

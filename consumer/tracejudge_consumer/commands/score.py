@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 
 from tracejudge.counted import counted
 from tracejudge.datasets import BrokenLine
-from tracejudge.errors import NotFound, SettingsError
+from tracejudge.errors import CheckFailed, NothingToDecide, SettingsError
 from tracejudge.judging import Estimate, JudgeSpec, PanelResult, RunCaps, check_caps, estimate
 from tracejudge.judging.query_engine import load_engine
 from tracejudge.scores import Decision
@@ -134,8 +134,11 @@ def command(
     if traces == 0:
         found = f": {counted(len(broken), 'line')} cannot be read, the first: {broken[0].detail}" if broken else ""
         if against is not None and not broken:
-            raise NotFound(f"{path} and {against} answer no question in common: give it one app and case_id in both")
-        raise NotFound(f"{path}: holds no trace{found}; --help shows what a line needs")
+            raise NothingToDecide(
+                f"{path} and {against} answer no question in common: give it one app and case_id in both"
+            )
+        nothing = CheckFailed if broken else NothingToDecide
+        raise nothing(f"{path}: holds no trace{found}; --help shows what a line needs")
     target = Path(output) if output else default_output(path, specs)
     if target.exists() and target.samefile(path):
         raise click.BadParameter("is the input itself; name another file", param_hint="--output")

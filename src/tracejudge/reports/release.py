@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from tracejudge.errors import NotFound, SettingsError
+from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.reports.rates import read_rates, small_enough
 from tracejudge.reports.unpaired import ReleaseVerdict, Verdict, judge_release
 from tracejudge.scores import JudgeId
@@ -66,9 +66,9 @@ def check_release(
 ) -> ReleaseCheck:
     """Compares the versions `new` and `old` in the query's window, each judge against itself only.
 
-    The query's own version, step and slices are not looked at. Raises NotFound when a version has no score at all, or
-    when no judge has judged both: verdicts of two judges say nothing about two releases. Raises SettingsError where the
-    query names no app and several have these versions: their mixture says nothing about a release of either.
+    The query's own version, step and slices are not looked at. Raises NothingToDecide when a version has no score at
+    all, or when no judge has judged both: verdicts of two judges say nothing about two releases. Raises SettingsError
+    where the query names no app and several have these versions: their mixture says nothing about a release of either.
 
     `exact` reads every row; None does where they are few enough.
     """
@@ -82,14 +82,14 @@ def check_release(
             rates.setdefault((line.judge_name, line.judge_id, line.heuristic), {})[version] = line.rate
     for version in (new, old):
         if not any(version in by_version for by_version in rates.values()):
-            raise NotFound(
+            raise NothingToDecide(
                 f"version {version!r} has no scores in this window: look at `tracejudge rates --by version`, or go "
                 "further back with --since"
             )
     both = {key: by_version for key, by_version in rates.items() if {new, old} <= by_version.keys()}
     if not both:
         ids = ", ".join(sorted(judge_id for _, judge_id, _ in rates))
-        raise NotFound(
+        raise NothingToDecide(
             f"no judge has judged both {new!r} and {old!r} (seen: {ids}): judge the old traces again with `tracejudge "
             "replay`, then compare the runs"
         )

@@ -11,7 +11,7 @@ import click
 from tracejudge.anchors import AnchorSet
 from tracejudge.anchors.choose import Chosen, anchors_of_file, choose_anchors
 from tracejudge.counted import counted
-from tracejudge.errors import NotFound, SettingsError
+from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.judging import JudgeSpec, estimate
 from tracejudge.store import TraceFilter
 from tracejudge_consumer.judge_choice import judge_label
@@ -71,7 +71,7 @@ def build(
             found = choose_anchors(store, where, spec, size=size, seed=seed)
             origin = {"since": since.isoformat(), "environment": environment, "app": app, "seed": seed}
         if not found.anchors:
-            raise NotFound(
+            raise NothingToDecide(
                 f"no trace with its texts and a verdict of {spec.name!r} or a label of {spec.criterion!r} in this "
                 "selection; try a longer --since, or --from FILE"
             )

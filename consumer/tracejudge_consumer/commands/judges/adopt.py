@@ -14,6 +14,7 @@ from tracejudge.reports import Comparison, compare, in_words
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RunManifest, Store
 from tracejudge_consumer.adoption import adopt as adopt_judge
+from tracejudge_consumer.named_run import no_run
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.person import this_person
 from tracejudge_consumer.rendering import console, ident, instant, interval, percent, to_json
@@ -87,8 +88,8 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
 def _run(store: Store, run_id: str) -> RunManifest:
     run = store.runs.get(run_id)
     if run is None:
-        known = ", ".join(one.run_id for one in store.runs.all()) or "none"
-        raise NotFound(f"there is no run {run_id!r}; runs: {known}")
+        replays = [one.run_id for one in store.runs.all()]
+        raise no_run(run_id, replays)
     if selection_of(run) is None:
         raise CheckFailed(f"run {run_id!r} is no replay of this release: replay the history again, then adopt that run")
     if run.finished_at is None:

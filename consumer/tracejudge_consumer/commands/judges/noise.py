@@ -10,7 +10,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tracejudge.counted import counted
-from tracejudge.errors import NotFound, SettingsError
+from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.judging import Estimate, JudgeSpec, RunCaps, check_caps, estimate
 from tracejudge.replay.noise import NoiseRun, choose_traces, judge_repeatedly
 from tracejudge.reports.noise import Noise, measure_noise, rows_paired, rows_unpaired
@@ -78,7 +78,9 @@ def noise(
     with connect_store(settings) as store:
         chosen = choose_traces(store, where, traces=traces)
         if not chosen:
-            raise NotFound("no stored trace with its texts in this selection; try a longer --since, or another --app")
+            raise NothingToDecide(
+                "no stored trace with its texts in this selection; try a longer --since, or another --app"
+            )
         (once,) = estimate([spec], traces=chosen)
         plan = _times(once, repeats)
         before = {

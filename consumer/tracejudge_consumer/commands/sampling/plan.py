@@ -13,7 +13,7 @@ import click
 from pydantic import ValidationError
 
 from tracejudge.counted import counted
-from tracejudge.errors import NotFound, SettingsError
+from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.judging import JudgeSpec, estimate
 from tracejudge.reports import read_rates
 from tracejudge.reports.sampling_plan import (
@@ -95,7 +95,9 @@ def plan(
     with connect_store(settings) as store:
         total = store.traces.count(where)
         if not total:
-            raise NotFound("no stored traces in this time and slice; try a longer --since or another --environment")
+            raise NothingToDecide(
+                "no stored traces in this time and slice; try a longer --since or another --environment"
+            )
         traces = with_signals(_traces(store, where, total))
         scale, days = total / len(traces), (end - since) / timedelta(days=1)
         first = min(stored.trace.event_time for stored in traces)
