@@ -105,3 +105,13 @@ def test_equation_spans_days_and_counts_hours_without_traces_of_a_judge(contract
     assert [line.hour for line in lines] == [START + timedelta(hours=i) for i in range(30)]
     assert [line.unaccounted for line in lines] == [i % 2 for i in range(30)]
     assert contract_store.ledger.equation(LATER, LATER + timedelta(days=1)) == []
+
+
+def test_a_trace_of_midnight_counts_once_and_one_at_the_end_not_at_all(contract_store: Store) -> None:
+    midnight = START + timedelta(hours=12)  # a day is looked at by itself
+    numbers = [0, 12 * 3600, 13 * 3600]
+    contract_store.traces.insert([stored(i) for i in numbers])
+    contract_store.scores.insert([make_score(i) for i in numbers])
+    (line,) = contract_store.ledger.equation(START, midnight + timedelta(hours=1))
+    assert (line.traces, line.passed) == (2, 2)
+    assert [one.traces for one in contract_store.ledger.equation(START, midnight)] == [1]
