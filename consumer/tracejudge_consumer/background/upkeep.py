@@ -14,6 +14,7 @@ from typing import Final
 
 from tracejudge.errors import StoreError
 from tracejudge.store import Lease
+from tracejudge.together import ended
 from tracejudge_consumer.background.needs import Chore, Leases
 from tracejudge_consumer.stages.store_calls import StoreCalls
 
@@ -68,7 +69,7 @@ class Upkeep:
                         if self._still_ours():
                             await chore.work(self._still_ours)
                 finally:
-                    renewing.cancel()
+                    await ended([renewing])
                     await self._give_back()
             except StoreError as error:
                 _LOG.error("upkeep: %s; tried again in %.0f s", error, self._interval_s)
@@ -86,8 +87,13 @@ class Upkeep:
         """Keeps the lease while the chores are done, however long one piece of work takes."""
         while self._lease is not None:
             await self._sleep(self._ttl_s / 3)
-            if self._lease is not None:
+            if self._lease is None:
+                return
+            try:
                 self._lease = await self._calls(partial(self._leases.renew, self._lease, self._ttl_s))
+            except StoreError as error:  # it runs out, and may then be somebody else's: the round ends
+                self._lease = None
+                _LOG.error("upkeep: the lease cannot be renewed: %s", error)
 
     def _still_ours(self) -> bool:
         return self._lease is not None
