@@ -367,7 +367,11 @@ def test_a_prompt_may_stand_in_a_file_and_its_text_is_what_counts(tmp_path: Path
         ({"kind": "regex", "options": {"pattern": r"(?:\w+\s*)*!"}}, "run for ever"),
         ({"kind": "semantic_similarity", "options": {"embed_model": "MiniLM"}}, "import path"),
         ({"kind": "hit_rate", "options": {"k": 0}}, "greater than or equal to 1"),
-        ({"kind": "refusal", "options": {"x": 1}}, "takes none"),
+        ({"kind": "refusal", "options": {"x": 1}}, "takes none, got x; options are for kinds that take some"),
+        (
+            {"kind": "lexical", "options": {"pass_threshold": 0.7}},
+            "takes none, got pass_threshold; the least score that",
+        ),
         ({"kind": "hit_rate", "model": "m", "base_url": "http://j/v1"}, "calls no model"),
         ({"kind": "relevancy"}, "give base_url and model"),
         (

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from tracejudge.alerts.notifiers import NotifierSettings
 from tracejudge.alerts.rule import MinimumRule
 from tracejudge.alerts.trial import TrialFile
+from tracejudge.judging import JudgeSpec
 from tracejudge_consumer.settings import faults_of
 
 
@@ -53,3 +54,14 @@ def test_a_value_that_the_fault_begins_with_is_not_said_again() -> None:
     (fault,) = faults_of(caught.value)
     assert fault.startswith("group_by[0]: 'ap' is nothing to group by")
     assert fault.count("'ap'") == 1
+
+
+@pytest.mark.parametrize("typed", ["pass_threshold", "min_threshold"])
+def test_another_word_for_a_judges_threshold_is_told_its_name(typed: str) -> None:
+    class File(BaseModel):
+        judges: tuple[JudgeSpec, ...]
+
+    with pytest.raises(ValidationError) as caught:
+        File.model_validate({"judges": [{"name": "lexical", "kind": "lexical", typed: 0.7}]})
+    (fault,) = faults_of(caught.value)
+    assert fault == f"judges[0].{typed}: is not a setting; the least score that passes is called `threshold`"

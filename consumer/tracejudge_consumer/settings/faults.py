@@ -32,7 +32,10 @@ def faults_of(error: ValidationError, *, example: str = EXAMPLE) -> list[str]:
         if fault["type"] == "missing":
             lines.append(f"{key}: is missing; {example} shows it")
         elif fault["type"] == "extra_forbidden":
-            lines.append(f"{key}: is not a setting; look for a typing error, or in {example}")
+            where = f"look for a typing error, or in {example}"
+            if _is_a_threshold(key):
+                where = "the least score that passes is called `threshold`"
+            lines.append(f"{key}: is not a setting; {where}")
         elif _may_hold_a_secret(key) and not _is_a_mistyped_type(fault):
             # What was refused may be a password in the wrong place: it is not repeated on a screen or in a log.
             lines.append(f"{key}: {message}")
@@ -41,6 +44,11 @@ def faults_of(error: ValidationError, *, example: str = EXAMPLE) -> list[str]:
             got = "" if message.startswith(seen) else f", got {seen if len(seen) <= 60 else seen[:57] + '...'}"
             lines.append(f"{key}: {message}{got}{_share_hint(fault)}")
     return lines
+
+
+def _is_a_threshold(key: str) -> bool:
+    parent, _, name = key.rpartition(".")
+    return "threshold" in name and parent.startswith("judges")
 
 
 def _lies_within(inner: ErrorDetails, outer: ErrorDetails) -> bool:

@@ -100,6 +100,12 @@ def check_whole(spec: JudgeSpec) -> None:
         )
 
 
+def _threshold_hint(spec: JudgeSpec, kind: Kind) -> str:
+    if kind.default_threshold is None or not any("threshold" in name for name in spec.options):
+        return "; options are for kinds that take some, and for your own class"
+    return f"; the least score that passes is a setting of the judge itself: threshold = {kind.default_threshold:g}"
+
+
 def _check_built_in(spec: JudgeSpec, kind: Kind) -> None:
     if kind.asks_model and spec.llm is None and (spec.base_url is None or spec.model is None):
         raise ValueError(
@@ -113,7 +119,8 @@ def _check_built_in(spec: JudgeSpec, kind: Kind) -> None:
             raise ValueError(f"repeats: kind {spec.kind!r} says the same every time; remove it")
     if kind.options is None:
         if spec.options:
-            raise ValueError(f"options: kind {spec.kind!r} takes none; they are for your own class")
+            named = ", ".join(sorted(spec.options))
+            raise ValueError(f"options: kind {spec.kind!r} takes none, got {named}{_threshold_hint(spec, kind)}")
     else:
         try:
             kind.options.model_validate(dict(spec.options))

@@ -50,13 +50,24 @@ class LexicalEvaluator(FactsEvaluator):
         if found is None:
             return not_applicable("nothing_to_check", "the response has no content word")
         score = probability(found)
-        return Judgement(passing=score >= self._threshold, score=score, feedback=explain(found), flags=("heuristic",))
+        passing = score >= self._threshold
+        said = f"{in_words(score, threshold=self._threshold)} {explain(found)}"[:FEEDBACK_CHARS]
+        return Judgement(passing=passing, score=score, feedback=said, flags=("heuristic",))
 
 
 def probability(found: Match) -> float:
     """P(supported) = 1 / (1 + exp(-(intercept + weights . features)))."""
     logit = INTERCEPT + sum(weight * value for weight, value in zip(WEIGHTS, found.features, strict=True))
     return 1.0 / (1.0 + math.exp(-logit)) if logit > -700.0 else 0.0
+
+
+def in_words(score: float, *, threshold: float) -> str:
+    """Why it passes or not: two answers of which the same is to be said may lie on both sides of the threshold."""
+    passing = score >= threshold
+    shown = f"{score:.2f}"
+    if (float(shown) >= threshold) is not passing:  # rounded, it would lie on the other side
+        shown = f"{score:.6g}"
+    return f"Score {shown}, {'at least' if passing else 'below'} the threshold {threshold:g}."
 
 
 def explain(found: Match) -> str:
