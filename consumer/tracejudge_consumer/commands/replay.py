@@ -131,7 +131,7 @@ def command(
         with _Bar(count * len(specs), hidden=as_json) as progress, settled_heap():
             report = asyncio.run(_run(settings, store, specs, source, run, _left(caps, store, run_id), progress))
             live = _live_alike(store, specs[0])
-    return _tell(report, specs, run, live, config=config, as_json=as_json)
+    return tell(report, specs, run, live, selected=count, config=config, as_json=as_json)
 
 
 def _advice(where: TraceFilter, fields: tuple[str, ...]) -> str:
@@ -223,16 +223,19 @@ def _live_alike(store: Store, spec: JudgeSpec) -> frozenset[str]:
     )
 
 
-def _tell(
+def tell(
     report: ReplayReport,
     specs: tuple[JudgeSpec, ...],
     run: OpenRun,
     live: frozenset[str],
     *,
+    selected: int,
     config: str,
     as_json: bool,
 ) -> int:
+    """Says what became of a replay of `selected` traces, and gives the exit status."""
     run_id = run.run_id
+    not_reached = 0 if report.complete else max(0, selected - report.traces)
     # What a cap cut off is missing: nobody should go on to compare half a run and call it the whole.
     capped = EXIT_UNDECIDED if Decision.OVER_BUDGET in report.decisions else EXIT_DONE
     # Every verdict invalid says nothing about the answers and much about the judge.
@@ -241,6 +244,7 @@ def _tell(
     if as_json:
         judges = [{"judge_id": spec.judge_id(), "heuristic": spec.heuristic} for spec in specs]
         told = {"run": run_id, "judges": judges, "selection": run.selection.digest, **report.as_dict()}
+        told |= {"selected": selected, "not_reached": not_reached}
         click.echo(to_json(told))
         return status
     out = console()
@@ -257,6 +261,8 @@ def _tell(
     for decision, number in report.decisions.items():
         out.print(f"  {number} {decision.value.replace('_', ' ')}")
     out.print(f"  {counted(report.calls, 'judge call')}, {money(report.cost_usd)}")
+    if not_reached:
+        out.print(f"  {counted(not_reached, 'trace')} of {selected} in the selection not reached")
     for text in report.gone:
         out.print(f"  stopped: {harmless(text)}")
         out.print("  the rest is undecided; start the same command again when the judge is back")
