@@ -68,3 +68,11 @@ def test_the_hook_is_loaded_and_the_switches_are_not_tried(tmp_path: Path, store
     assert "SECRET" not in str(found)
     found = checks(tmp_path, store_url, '[intake]\nresolve_nodes = "nowhere:texts"\n')
     assert found["intake"].status == "FAIL"
+
+
+def test_an_embedded_store_that_cannot_be_opened_is_nothing_to_start_and_has_no_password(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file")
+    store = checks(tmp_path, "chdb:///store", "")["store"]
+    assert store.status == "FAIL"
+    assert "a file stands where the folder should be" in store.detail
+    assert store.fix == "mend what it says, or correct `store`"

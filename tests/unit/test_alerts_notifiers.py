@@ -262,6 +262,18 @@ def test_the_terminal_prints_one_harmless_line() -> None:
     assert stream.getvalue() == "2026-01-01 14:05:00Z page firing: bad?[2J?forged: all is fine [5f1c0a]\n"
 
 
+def test_the_terminal_says_where_it_fell_on_the_same_line_and_nothing_where_nothing_stands_out() -> None:
+    def shown(slices: Any) -> str:
+        stream = io.StringIO()
+        TerminalNotifier(stream=stream).notify(replace(EVENT, summary="it fell", evidence={"slices": slices}))
+        return stream.getvalue()
+
+    moved = {"says": "the mix of traffic moved\nforged", "standing_out": [{"kind": "mix"}], "appeared": []}
+    assert shown(moved) == ("2026-01-01 14:05:00Z page firing: it fell [5f1c0a]; the mix of traffic moved?forged\n")
+    nothing = {"says": "no slice stands out among 12 looked at", "standing_out": [], "appeared": []}
+    assert shown(nothing) == "2026-01-01 14:05:00Z page firing: it fell [5f1c0a]\n"
+
+
 def test_a_closed_stream_is_not_delivered() -> None:
     stream = io.StringIO()
     stream.close()

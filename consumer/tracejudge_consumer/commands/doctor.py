@@ -175,9 +175,9 @@ def _check_store(settings: Settings) -> Iterator[Check]:
     if nothing := embedded_store_missing(settings):
         yield _nothing_yet(nothing)
         return
+    embedded = settings.store.startswith("chdb:")
     try:
         # A person waits for the answer. An embedded store may be changing its owner, which takes its time.
-        embedded = settings.store.startswith("chdb:")
         store = open_unchecked_store(settings, patience_s=None if embedded else _PATIENCE_S)
     except MissingExtra as error:
         yield Check(subject="store", status="FAIL", detail=str(error), fix=str(error).rpartition(": ")[2])
@@ -187,13 +187,15 @@ def _check_store(settings: Settings) -> Iterator[Check]:
             subject="store",
             status="FAIL",
             detail=one_line(f"{shown}: {error}", limit=300),
-            fix="start it, or correct `store` and TRACEJUDGE_STORE_PASSWORD",
+            fix="mend what it says, or correct `store`"
+            if embedded
+            else "start it, or correct `store` and TRACEJUDGE_STORE_PASSWORD",
         )
         return
     with store:
         yield Check(subject="store", status="ok", detail=f"{shown}: ClickHouse {store.version()}")
         try:
-            if settings.store.startswith("chdb:"):
+            if embedded:
                 store.migrate(settings.retention.times)
             store.check_schema()
         except TraceJudgeError as error:

@@ -27,6 +27,14 @@ def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def where_it_fell(event: AlertEvent) -> str:
+    """What stands out or appeared, a shift of the mix of traffic among it, in one line; empty where nothing does."""
+    slices = event.evidence.get("slices")
+    if not isinstance(slices, Mapping) or not (slices.get("standing_out") or slices.get("appeared")):
+        return ""
+    return _says(slices)
+
+
 def evidence_link(event: AlertEvent) -> str | None:
     """Where the page about the event is; None when none was written."""
     page = event.evidence.get("page")

@@ -8,10 +8,11 @@ from typing import TextIO
 
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.notify import NotDelivered
+from tracejudge.alerts.told import where_it_fell
 
 
 class TerminalNotifier:
-    """One line an event: instant (UTC), severity, kind, summary, id."""
+    """One line an event: instant (UTC), severity, kind, summary, id, and where it fell, if that is known."""
 
     def __init__(self, *, name: str = "terminal", stream: TextIO | None = None) -> None:
         self._name = name
@@ -34,4 +35,6 @@ def line(event: AlertEvent) -> str:
     """The event on one line, without anything that could steer a terminal."""
     at = event.at.astimezone(timezone.utc)
     text = f"{at:%Y-%m-%d %H:%M:%S}Z {event.severity} {event.kind}: {event.summary} [{event.event_id}]"
+    if where := where_it_fell(event):
+        text += f"; {where}"
     return "".join(char if char.isprintable() else "?" for char in text)
