@@ -87,3 +87,34 @@ def test_a_new_baseline_is_told_to_a_machine_too(here: Path, capsys: pytest.Capt
     assert run(["gate", "rows.jsonl", "--baseline", "b.json", "--update-baseline", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["baseline"], told["verdicts"], told["judge_ids"]) == ("b.json", 1, {"lexical": "l@1"})
+
+
+@pytest.mark.parametrize("before", ["questions", "questions/v0009.jsonl"])
+def test_a_version_of_a_dataset_that_is_not_there_is_told_with_those_that_are(
+    here: Path, before: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "questions").mkdir()
+    (here / "questions" / "v0001.jsonl").write_text("")
+    assert run(["dataset", "diff", before, "questions/v0001.jsonl"]) == EXIT_USAGE
+    said = " ".join(capsys.readouterr().err.split())
+    assert "name the file of a version" in said
+    assert "versions: questions/v0001.jsonl" in said
+
+
+@pytest.mark.parametrize(
+    "command", ["judges check no.toml", "sampling plan --policy no.toml", "replay --judge no.toml --run r"]
+)
+def test_a_file_that_is_not_there_is_named_once(here: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "tracejudge.toml").write_text(SETTINGS)
+    (here / "rows.jsonl").write_text(ROW)
+    assert run(command.split()) == EXIT_USAGE
+    said = capsys.readouterr().err
+    assert "Errno" not in said
+    assert said.count("no.toml") == 1
+
+
+def test_the_doctor_leaves_no_queue_behind(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "tracejudge.toml").write_text('queue = "sqlite:///deep/q.db"\nstore = "chdb:///s"\n')
+    run(["doctor"])
+    assert "no queue yet" in capsys.readouterr().out
+    assert not (here / "deep").exists()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from importlib.metadata import version as release_of
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +19,7 @@ from tracejudge.datasets.versions import diff, read_dataset, write_version
 from tracejudge.errors import CheckFailed, NothingToDecide
 from tracejudge.scores import Label, TraceKey
 from tracejudge.store import Store, TraceFilter
+from tracejudge_consumer.named_run import listed
 from tracejudge_consumer.options import (
     Moment,
     Number,
@@ -148,9 +150,30 @@ def _traffic(store: Store, where: TraceFilter) -> Iterator[Trace]:
                 yield stored.trace
 
 
-@command.command(name="diff")
-@click.argument("before", type=click.Path(exists=True, dir_okay=False))
-@click.argument("after", type=click.Path(exists=True, dir_okay=False))
+class _VersionFile(click.Path):
+    """The file of one version; for what is none it is said which ones there are."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(os.fsdecode(value))
+        if path.is_file():
+            return super().convert(value, param, ctx)
+        folder = path if path.is_dir() else path.parent
+        names = [str(one) for one in sorted(folder.glob("v[0-9]*.jsonl"))]
+        what = "is a folder" if path.is_dir() else "is not there"
+        there = f"; versions: {listed(names)}" if names else f"; {folder} holds no version"
+        return self.fail(
+            f"{str(path)!r} {what}: name the file of a version, such as questions/v0001.jsonl{there}", param, ctx
+        )
+
+
+@command.command(
+    name="diff",
+    epilog="""\b
+Examples:
+  tracejudge dataset diff questions/v0001.jsonl questions/v0002.jsonl""",
+)
+@click.argument("before", type=_VersionFile())
+@click.argument("after", type=_VersionFile())
 @json_option
 def diff_command(before: str, after: str, as_json: bool) -> None:
     """What is different between two versions of a dataset."""

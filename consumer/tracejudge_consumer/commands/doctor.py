@@ -148,8 +148,10 @@ def _check_sqlite(path: Path) -> Iterator[Check]:
     from tracejudge_sdk.errors import TraceJudgeSdkError
     from tracejudge_sdk.transports.sqlite_log import SqliteLog
 
+    if not path.exists():
+        yield _no_queue_yet(path)
+        return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         log = SqliteLog(path)
     except (OSError, TraceJudgeSdkError) as error:
         yield Check(
@@ -167,6 +169,24 @@ def _check_sqlite(path: Path) -> Iterator[Check]:
         status="ok" if free >= _LOW_DISK_BYTES else "FAIL",
         detail=f"{free / 1e9:.1f} GB free at {path.parent}",
         fix="" if free >= _LOW_DISK_BYTES else "make room, or put the queue on another disk",
+    )
+
+
+def _no_queue_yet(path: Path) -> Check:
+    # Not made here: who only looks leaves nothing behind, least of all where the path is mistyped.
+    there = next(one for one in path.absolute().parents if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        return Check(
+            subject="queue",
+            status="FAIL",
+            detail=f"{path}: cannot be made in {there}",
+            fix="give this user the right to write there, or correct `queue`",
+        )
+    return Check(
+        subject="queue",
+        status="note",
+        detail=f"{path}: no queue yet",
+        fix="the first trace or `tracejudge consume` makes one; or correct `queue`",
     )
 
 

@@ -41,5 +41,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise SettingsError([f"{path}: is not TOML: {error}"]) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([f"{path}: cannot be read: {error}"]) from error
+    except FileNotFoundError as error:
+        raise SettingsError([f"{path}: there is no such file; correct its name, or the folder you are in"]) from error
+    except OSError as error:  # the words alone: all of it would say the name again
+        raise SettingsError([f"{path}: cannot be read: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise SettingsError([f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8"]) from error

@@ -100,7 +100,9 @@ class JudgeSpec(BaseModel):
             try:
                 values["prompt"] = Path(str(file)).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
-                raise ValueError(f"prompt_file: {file} cannot be read: {error}") from error
+                # The words alone: all of an OSError would say the file's name again.
+                why = error.strerror if isinstance(error, OSError) else str(error)
+                raise ValueError(f"prompt_file: {file} cannot be read: {why}") from error
         return values
 
     _known_kind = field_validator("kind")(whole_kind)

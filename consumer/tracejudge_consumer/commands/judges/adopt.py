@@ -55,6 +55,12 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
         old = before[-1].judge_id if before else None
         if old == spec.judge_id():  # a consumer with the new settings was faster: its moment stands
             at = before[-1].live_from
+            if live_from is not None and live_from > now:
+                raise click.BadParameter(
+                    f"{instant(live_from)} UTC is to come, and {old} is live since {instant(at)} UTC already: leave "
+                    "--from out, which keeps that moment",
+                    param_hint="--from",
+                )
             old = before[-2].judge_id if len(before) > 1 else None
         bridge = None
         if old is not None:
@@ -72,6 +78,8 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
     else:
         instead = f"in place of {ident(old)}" if old is not None else "the first of its name"
         out.print(f"{new} is live from {instant(at)} UTC on, {instead}")
+    if live_from is not None and live_from != at:
+        out.print(f"--from {instant(live_from)} UTC is passed over: it was live already, and its moment stands")
     if bridge is not None and bridge.agreement.counts.n:
         out.print(_bridge(bridge))
         for sentence in in_words(bridge, a="the old one", b="the new one"):
