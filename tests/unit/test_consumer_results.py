@@ -14,6 +14,7 @@ from tests.support.stages import make_stages
 from tracejudge.clock import SystemClock
 from tracejudge.judging import PanelResult
 from tracejudge.scores import TraceKey
+from tracejudge.store import Inserted, Rejected
 from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import Tally
 from tracejudge_consumer.stages.plan import PlannedTask
@@ -123,3 +124,19 @@ async def test_places_before_a_judge_come_back_wherever_its_asking_is_cancelled(
     told: list[TraceKey] = []
     await asyncio.wait_for(judging.answer(question, {}, Tally(), told=lambda keys, _: told.extend(keys)), 30.0)
     assert sorted(told) == sorted(one.record.key for one in planned)
+
+
+async def test_money_is_stored_before_the_score_that_settles_the_trace() -> None:
+    store, order = MemoryStore(), list[str]()
+    store.on_call = order.append
+    await make_writer(store).write(await judged(0))
+    assert [name for name in order if name.endswith(".insert")] == ["calls.insert", "scores.insert"]
+
+
+async def test_a_row_that_the_store_refuses_is_told_to_its_own_receiver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    rejected = Rejected(index=1, reason="ill_typed", detail="a test said so")
+    monkeypatch.setattr(store.scores, "insert", lambda rows: Inserted(stored=len(rows) - 1, rejected=(rejected,)))
+    writer = make_writer(store)
+    answers = await asyncio.gather(*[writer.write(await judged(number)) for number in range(3)])
+    assert [dict(refused) for refused in answers] == [{}, {"store_ill_typed": 1}, {}]

@@ -273,3 +273,26 @@ def test_caps_are_said_in_one_line() -> None:
         "200 calls/h, 1,500,000 calls/day, $0.25/h, $5/day"
     )
     assert not str(Caps())
+
+
+async def test_what_a_settled_call_did_not_cost_is_free_for_others_while_a_third_is_on_its_way() -> None:
+    budget = budget_of(llm_spec(max_calls_per_h=None, max_usd_per_day=10.0, **PRICES), Ledger())
+    first, second = await budget.admit(4.0), await budget.admit(4.0)
+    third = asyncio.ensure_future(budget.admit(4.0))
+    await asyncio.sleep(0)
+    assert not third.done()
+    budget.settle(first, usd=0.5)
+    hold = await asyncio.wait_for(third, 30.0)
+    budget.settle(second, usd=4.0)
+    budget.settle(hold, usd=4.0)
+    with pytest.raises(OverBudget):
+        await budget.admit(2.0)
+    await budget.admit(1.5)
+
+
+async def test_a_call_that_was_never_made_counts_for_no_cap() -> None:
+    budget = budget_of(llm_spec(max_calls_per_h=1), Ledger())
+    budget.settle(await budget.admit(0.0), usd=0.0, made=False)
+    budget.settle(await budget.admit(0.0), usd=0.0)
+    with pytest.raises(OverBudget):
+        await budget.admit(0.0)

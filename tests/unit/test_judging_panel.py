@@ -15,7 +15,7 @@ from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeTask, NothingSpent, Panel, PanelResult, evaluator_for
 from tracejudge.judging.responses import to_response
 from tracejudge.judging.runner import EvalRunner
-from tracejudge.scores import Decision, Outcome
+from tracejudge.scores import Decision, LedgerRow, Outcome, Score
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.judges import HANG, ScriptedJudge
 
@@ -321,6 +321,25 @@ async def test_a_batch_that_is_cancelled_asks_nobody_any_more(each: bool) -> Non
     with pytest.raises(asyncio.CancelledError):
         await judging
     assert asyncio.all_tasks() == before, "a judge is asked for nobody"
+
+
+async def test_what_a_judge_on_trial_says_is_never_among_live_scores() -> None:
+    specs = [llm_spec(shadow=True), lexical_spec()]
+    tasks = [make_task(0, "faithful", "lexical"), make_task(make_trace(1, response=None), "faithful", "lexical")]
+    for run_id, of_trial in (("live", "shadow"), ("release-2", "release-2")):
+        result = await make_panel(specs, ScriptedJudge(YES)).evaluate(tasks, run_id=run_id)
+        rows: list[Score | LedgerRow] = [*result.scores, *result.ledger]
+        assert {(row.judge_name, row.run_id) for row in rows} == {("faithful", of_trial), ("lexical", run_id)}
+        assert len(rows) == 4
+        assert {call.run_id for call in result.calls} == {of_trial}
+
+
+async def test_within_a_batch_what_was_served_later_is_judged_later() -> None:
+    """Detectors fold scores in the order of judging, and are not to see a fall with its traces shuffled."""
+    result = await make_panel(llm_spec(), ScriptedJudge(YES)).evaluate(make_tasks([3, 1, 4, 0, 2]))
+    in_order = sorted(result.scores, key=lambda score: score.judged_at)
+    assert [score.trace_id for score in in_order] == [f"t-{number:06d}" for number in range(5)]
+    assert len({score.judged_at for score in in_order}) == 5
 
 
 async def test_judging_goes_through_batch_eval_runner(monkeypatch: pytest.MonkeyPatch) -> None:
