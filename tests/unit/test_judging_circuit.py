@@ -207,6 +207,20 @@ async def test_with_patience_traces_wait_inside_the_panel_until_it_is_back() -> 
     assert result.ledger == ()
 
 
+@pytest.mark.parametrize("patience_s", [1200.0, float("inf")])
+async def test_the_log_says_once_that_a_judge_is_waited_for_and_that_it_is_back(
+    caplog: pytest.LogCaptureFixture, patience_s: float
+) -> None:
+    clock = ManualClock()
+    judge = ScriptedJudge([REFUSED] * 9 + [YES])
+    panel = make_panel(llm_spec(), judge, clock=clock, sleep=Sleeps(clock), patience_s=patience_s)
+    assert len((await panel.evaluate(make_tasks(range(20)))).scores) == 20
+    down, back = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert "faithful" in down
+    assert down.endswith(f": its traces wait for it, up to {patience_s:g} s each")
+    assert back == "judge 'faithful' answers again"
+
+
 async def test_patience_ends() -> None:
     clock = ManualClock()
     panel = make_panel(llm_spec(), ScriptedJudge(REFUSED), clock=clock, sleep=Sleeps(clock), patience_s=30.0)

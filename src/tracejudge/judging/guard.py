@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -23,9 +24,13 @@ from tracejudge.judging.limiter import Limiter
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.scores import Decision, InvalidReason
 
+_LOG: Final = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 BASE_WAIT_S: Final = 0.5
+TOLD_AFTER_S: Final = 5.0
+"""How long one trace has waited for an endpoint that is down when the log says so, once an outage."""
 SHORTEST_PAUSE_S: Final = 0.05
 LONGEST_BACKOFF_S: Final = 30.0
 MOST_UNREACHED: Final = 20
@@ -76,6 +81,7 @@ class Guard:
         self._patience_s = patience_s
         self._sleep = sleep
         self._jitter = jitter
+        self._told_down = False
         self.control: Callable[[], Awaitable[object]] | None = None
         """Asks again what was answered before. Where there is such a thing, it is what finds out whether an endpoint
         that is down is back: a trace that no judge can answer would say "still down" for ever."""
@@ -104,6 +110,7 @@ class Guard:
             try:
                 outcome = await self._once(attempt, row, background=background)
                 if not _is_down(outcome):
+                    self._tell_back()
                     return outcome
             except _FailedAttempt as failed:
                 diagnosis = failed.diagnosis
@@ -139,8 +146,16 @@ class Guard:
         left_s = began + patience_s - self._clock.monotonic()
         if left_s <= 0.0:
             return False
+        if not self._told_down and self._clock.monotonic() - began >= TOLD_AFTER_S:
+            self._told_down = True
+            _LOG.warning("%s: its traces wait for it, up to %g s each", down, patience_s)
         await self._sleep(min(left_s, max(SHORTEST_PAUSE_S, self._circuit.availability.retry_in_s or 0.0)))
         return True
+
+    def _tell_back(self) -> None:
+        if self._told_down and self._circuit.gone is None:
+            self._told_down = False
+            _LOG.warning("judge %r answers again", self._spec.name)
 
     def wait_s(self, diagnosis: Diagnosis, attempt: int) -> float:
         """Seconds before the next attempt: exponential with full jitter, and never sooner than the server asks."""
