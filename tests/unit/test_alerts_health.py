@@ -80,3 +80,19 @@ def test_a_judge_that_never_answered_is_unhealthy_not_ok() -> None:
     (status,) = engine.status()
     assert status.state == "evaluator_unhealthy"
     assert status.n_eff == 0
+
+
+def test_a_share_at_the_limit_is_not_above_it() -> None:
+    """20 % of 20 rows: neither unhealthy at exactly the limit nor, once unhealthy, before the lower one is reached."""
+    share = InvalidShare()
+
+    def add(number: int, *, invalid: bool) -> bool:
+        one = row(number)
+        return share.add(invalid=invalid, event_time=one.event_time, judged_at=one.judged_at)
+
+    begun = [add(k, invalid=k < 4) for k in range(20)]
+    assert not any(begun)
+    assert (share.value, share.unhealthy) == (0.2, False)
+    assert add(20, invalid=True)  # 5 of 21
+    turned = [add(k, invalid=False) for k in range(21, 51)]
+    assert [k for k, one in enumerate(turned, start=21) if one] == [49], "5 of 50 are 10 %"
