@@ -61,7 +61,7 @@ def test_what_was_spent_adds_up_by_judge_app_and_day(
             call(1),
             call(2, app="docs"),
             call(3, status="timeout", started_at=NOW - timedelta(days=2)),
-            call(4, judge_name="other", cost_usd=None, run_id="replay-1"),
+            call(4, judge_name="other", judge_id="other@1", cost_usd=None, run_id="replay-1"),
         ]
     )
     store.calls.insert([call(1)])  # delivered twice, spent once
@@ -82,6 +82,25 @@ def test_what_was_spent_adds_up_by_judge_app_and_day(
     assert "no price is known of 1 of 4 calls" in shown
     assert "no calls to a model" in said(capsys, "cost", "--app", "nobody")
     said(capsys, "cost", "--by", "mood", expect=EXIT_USAGE)
+
+
+def test_two_judges_of_one_name_are_told_apart(
+    settings: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer = JudgeId("faithful@222222222222")
+    store.calls.insert(
+        [call(1), call(2, judge_id=newer, cost_usd=0.5), call(3, judge_name="other", judge_id="other@1")]
+    )
+    lines = json.loads(said(capsys, "cost", "--json"))["lines"]
+    spent = {line["group"]["judge_id"]: line["usd"] for line in lines}
+    assert (spent[FAITHFUL], spent[newer]) == (0.25, 0.5)
+    assert {line["group"]["judge"] for line in lines} == {"faithful", "other"}
+    shown = said(capsys, "cost")
+    assert FAITHFUL in shown
+    assert newer in shown
+    assert "other@1" not in shown, "one of its name needs no more than the name"
+    assert json.loads(said(capsys, "cost", "--judge", newer, "--json"))["total"]["usd"] == 0.5
+    assert json.loads(said(capsys, "cost", "--judge", "faithful", "--json"))["total"]["calls"] == 2
 
 
 def test_a_window_that_a_budget_cut_into_says_that_its_coverage_is_low(

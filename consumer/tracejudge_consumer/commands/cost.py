@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -18,7 +19,7 @@ from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
 
 _BY: Final[dict[str, Callable[[CostRow], str]]] = {
-    "judge": lambda row: row.judge_name,
+    "judge": lambda row: row.judge_id,
     "app": lambda row: row.app,
     "day": lambda row: row.day.date().isoformat(),
     "environment": lambda row: row.environment,
@@ -28,7 +29,10 @@ _BY: Final[dict[str, Callable[[CostRow], str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLine:
-    """What one group cost. `usd` adds the calls with a known price; `unpriced` counts the others."""
+    """What one group cost. `usd` adds the calls with a known price; `unpriced` counts the others.
+
+    By judge it is a line for each JudgeId: two of one name are two models or two prompts, at two prices.
+    """
 
     group: dict[str, str]
     calls: int
@@ -54,7 +58,7 @@ most it can have cost; a verdict that came from the cache costs nothing.""",
 @click.option("--since", type=Moment(), default="7d", show_default=True, help="From when on, by start of the call.")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
 @click.option("--by", "by", multiple=True, type=click.Choice(list(_BY)), help="Group by.  [default: judge]")
-@click.option("--judge", default=None, help="Only this judge, by name.")
+@click.option("--judge", default=None, help="Only this judge, by name or JudgeId.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--environment", default=None, help="Only this environment.  [default: all]")
 @click.option("--run", "run_id", default=None, help="Only this run.  [default: all]")
@@ -71,12 +75,13 @@ def command(
 ) -> None:
     """What judging cost: calls, tokens, money."""
     by = tuple(dict.fromkeys(by)) or ("judge",)
-    wanted = {"judge_name": judge, "app": app, "environment": environment, "run_id": run_id}
+    wanted = {"app": app, "environment": environment, "run_id": run_id}
     with connect_store(load_settings(config, require_caps=False)) as store:
         rows = [
             row
             for row in store.calls.cost(since, until)
-            if all(value is None or getattr(row, name) == value for name, value in wanted.items())
+            if judge in (None, row.judge_name, row.judge_id)
+            and all(value is None or getattr(row, name) == value for name, value in wanted.items())
         ]
         if run_id is not None and not rows:
             require_run(store, run_id)
@@ -103,7 +108,14 @@ def cost_lines(rows: Sequence[CostRow], *, by: Sequence[str]) -> list[CostLine]:
     for row in rows:
         groups.setdefault(tuple(_BY[name](row) for name in by), []).append(row)
     lines = [_sum(dict(zip(by, key, strict=True)), of_group) for key, of_group in sorted(groups.items())]
+    if "judge" in by:
+        lines = [replace(line, group=_with_judge(line.group)) for line in lines]
     return lines if "day" in by else sorted(lines, key=lambda line: (-line.usd, -line.calls))
+
+
+def _with_judge(group: dict[str, str]) -> dict[str, str]:
+    judge_id = group["judge"]
+    return {**group, "judge": judge_id.partition("@")[0], "judge_id": judge_id}
 
 
 def _sum(group: dict[str, str], rows: Sequence[CostRow]) -> CostLine:
@@ -123,9 +135,14 @@ def cost_table(lines: Sequence[CostLine], *, by: Sequence[str]) -> object:
     columns = [(name, "left") for name in by]
     columns += [("calls", "right"), ("failed", "right"), ("tokens in", "right"), ("tokens out", "right")]
     columns += [("cost", "right")]
+    ids = {line.group["judge_id"] for line in lines if "judge_id" in line.group}
+    often = Counter(judge_id.partition("@")[0] for judge_id in ids)
     rows = []
     for line in lines:
-        names = [ident(line.group[name]) if name in line.group else "" for name in by]
+        shown = dict(line.group)
+        if often[shown.get("judge", "")] > 1:  # as in every table: in full where two of one name stand in it
+            shown["judge"] = shown["judge_id"]
+        names = [ident(shown[name]) if name in shown else "" for name in by]
         if not line.group:
             names[0] = "in all"
         known = money(line.usd) if line.unpriced < line.calls or not line.calls else money(None)

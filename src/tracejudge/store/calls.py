@@ -98,30 +98,32 @@ class Calls(Table[JudgeCall]):
         return MeasuredTokens(calls=int(calls), input_per_call=float(per_call_in), output_per_call=float(per_call_out))
 
     def cost(self, since: datetime, until: datetime | None = None) -> list[CostRow]:
-        """What each judge cost each app on each day (UTC), by run, in that order."""
+        """What each JudgeId cost each app on each day (UTC), by run, in that order."""
         where = Where().add("started_at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
         if until is not None:
             where.add("started_at < {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))
         rows = self._connection.query(
-            "SELECT toUnixTimestamp(toStartOfDay(started_at)) AS day, judge_name, environment, app, run_id, count(), "
-            "countIf(status != 'ok'), sum(input_tokens), sum(output_tokens), sum(ifNull(cost_usd, 0)), "
+            "SELECT toUnixTimestamp(toStartOfDay(started_at)) AS day, judge_name, judge_id, environment, app, run_id, "
+            "count(), countIf(status != 'ok'), sum(input_tokens), sum(output_tokens), sum(ifNull(cost_usd, 0)), "
             f"countIf(cost_usd IS NULL) FROM calls FINAL {where} "
-            "GROUP BY day, judge_name, environment, app, run_id ORDER BY day, judge_name, environment, app, run_id",
+            "GROUP BY day, judge_name, judge_id, environment, app, run_id "
+            "ORDER BY day, judge_name, judge_id, environment, app, run_id",
             where.parameters,
         )
         return [
             CostRow(
                 day=EPOCH + timedelta(seconds=int(row[0])),
                 judge_name=row[1],
-                environment=row[2],
-                app=row[3],
-                run_id=row[4],
-                calls=int(row[5]),
-                failed_calls=int(row[6]),
-                input_tokens=int(row[7]),
-                output_tokens=int(row[8]),
-                usd=float(row[9]),
-                unpriced=int(row[10]),
+                judge_id=JudgeId(row[2]),
+                environment=row[3],
+                app=row[4],
+                run_id=row[5],
+                calls=int(row[6]),
+                failed_calls=int(row[7]),
+                input_tokens=int(row[8]),
+                output_tokens=int(row[9]),
+                usd=float(row[10]),
+                unpriced=int(row[11]),
             )
             for row in rows
         ]

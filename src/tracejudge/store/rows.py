@@ -182,10 +182,11 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRow:
-    """What one judge cost one app on one day (UTC)."""
+    """What one JudgeId cost one app on one day (UTC)."""
 
     day: datetime
     judge_name: str
+    judge_id: JudgeId
     environment: str
     app: str
     run_id: str
