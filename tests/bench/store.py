@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import random
 import statistics
 import sys
 from collections.abc import Iterator
@@ -190,6 +192,41 @@ def find(run: Run) -> Iterator[Figure]:
         yield at_most(f"find {name} among {total:,} traces, cold", found, 2.0, unit="s")
 
 
+def verdicts(run: Run) -> Iterator[Figure]:
+    """Fifty verdicts looked up, as a batch of questions does, in a cache of ten thousand and in a large one."""
+    small, large = 10_000, run.pick(1_000_000, 100_000)
+    store = bed().store
+    took: dict[int, dict[str, list[float]]] = {}
+    begin = 0
+    for size in (small, large):
+        parts = 20
+        for part in range(parts):
+            first, end = (begin + (size - begin) * k // parts for k in (part, part + 1))
+            store.command(
+                "INSERT INTO cached_verdicts (content_hash, judge_id, verdict) "
+                "SELECT lower(hex(SHA256(toString(number)))), 'faithful@0123456789ab', "
+                f"randomPrintableASCII(300) FROM numbers({first}, {end - first})"
+            )
+        begin = size
+        chosen = random.Random(7).sample(range(size), 50)
+        held = [_content(str(number)) for number in chosen]
+        new = [_content(f"never seen {number}") for number in chosen]
+        assert len(store.verdict_cache.get(held)) == 50
+        took[size] = {
+            name: rounds(lambda keys=keys: store.verdict_cache.get(keys), run.pick(15, 5))  # type: ignore[misc]
+            for name, keys in (("held", held), ("new", new))
+        }
+    for name in ("held", "new"):
+        first_s = statistics.median(took[small][name])
+        yield shown(f"50 verdicts, {name}, of {small:,}", [1000 * value for value in took[small][name]], unit="ms")
+        ratios = [value / first_s for value in took[large][name]]
+        yield at_most(f"50 verdicts, {name}: of {large:,} against of {small:,}", ratios, 5.0)
+
+
+def _content(text: str) -> tuple[str, str, int]:
+    return hashlib.sha256(text.encode()).hexdigest(), "faithful@0123456789ab", 0
+
+
 def _score(number: int, begin: datetime) -> Score:
     """One of a minute's traffic: a trace after the other, each by three judges."""
     judge = JUDGES[number % 3]
@@ -203,7 +240,15 @@ def _score(number: int, begin: datetime) -> Score:
     )
 
 
-CASES = {"growing": growing, "final": final, "rollup": rollup, "inserts": inserts, "room": room, "find": find}
+CASES = {
+    "growing": growing,
+    "final": final,
+    "rollup": rollup,
+    "inserts": inserts,
+    "room": room,
+    "find": find,
+    "verdicts": verdicts,
+}
 
 if __name__ == "__main__":
     sys.exit(main("store", CASES))

@@ -123,7 +123,7 @@ def test_verdicts_are_kept_by_content_judge_and_repeat(contract_store: Store) ->
     keys = [("h1", "f@1", 0), ("h1", "f@1", 1), ("h2", "f@1", 0), ("h1", "g@1", 0)]
     assert cache.get(keys) == {("h1", "f@1", 0): "yes", ("h1", "f@1", 1): "no", ("h1", "g@1", 0): "maybe"}
     assert cache.get([]) == {}
-    contract_store.optimize("verdict_cache")
+    contract_store.optimize("cached_verdicts")
     assert cache.get([("h1", "f@1", 0)]) == {("h1", "f@1", 0): "yes"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -274,3 +275,24 @@ def test_the_content_hash_tells_apart_what_a_judge_reads() -> None:
     }
     assert len(hashes) == 12
     assert content_hash(make_trace(0, trace_id="other", app="another")) == content_hash(base)
+
+
+async def test_verdicts_of_a_quick_judge_are_stored_together_and_all_of_them_at_the_end() -> None:
+    class Slow(Shelf):
+        writes = 0
+
+        def put(self, verdicts: Mapping[tuple[str, str, int], str], /) -> None:
+            time.sleep(0.05)  # a store's time for one insert
+            self.writes += 1
+            super().put(verdicts)
+
+    shelf = Slow()
+    panel = panel_of(ScriptedJudge(YES), VerdictCache(store=shelf))
+    began = time.monotonic()
+    for number in range(60):
+        await panel.evaluate([same(number, number)])
+        await asyncio.sleep(0.002)
+    # The first at once; a rest is nine times as long as storing took, so that five is what no machine falls short of.
+    assert shelf.writes <= 1 + (time.monotonic() - began) / (5 * 0.05)
+    await panel.close()
+    assert len(shelf.held) == 60

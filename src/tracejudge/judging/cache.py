@@ -8,6 +8,7 @@ come here: it asks with `fresh`, or has no cache.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import threading
@@ -25,6 +26,10 @@ _LOG: Final = logging.getLogger(__name__)
 MEMORY_ENTRIES: Final = 100_000
 MEMORY_BYTES: Final = 128_000_000
 _UNSTORED_MOST: Final = 10_000
+_REST: Final = 9.0
+"""So many times what storing took lies between two of them: the store of a quick judge would do nothing else. What is
+judged meanwhile goes together; if the process is killed it is not known to be paid for."""
+_LONGEST_REST_S: Final = 1.0
 _ENTRY_BYTES: Final = 600  # of key, tuple and table slot, beside the texts
 
 
@@ -138,6 +143,7 @@ class _Traffic:
         self.reads: dict[CacheKey, asyncio.Future[str | None]] = {}
         self.reading: asyncio.Task[None] | None = None
         self.writing: asyncio.Task[None] | None = None
+        self.hurry = asyncio.Event()  # nothing more is to come that could go along
 
 
 class VerdictCache:
@@ -203,6 +209,7 @@ class VerdictCache:
     async def close(self) -> None:
         """Waits until what was judged in the running loop is stored, or the store turns out to be away."""
         traffic = self._traffic.get()
+        traffic.hurry.set()
         if traffic.writing is not None:
             await traffic.writing
         self._traffic.pop()
@@ -233,9 +240,11 @@ class VerdictCache:
             traffic.reading = None
 
     async def _write(self, traffic: _Traffic) -> None:
+        now = asyncio.get_running_loop().time
         try:
             while self._unstored:
                 await asyncio.sleep(0)
+                began = now()
                 batch, self._unstored = self._unstored, {}
                 if await self._blocking("put", batch) is None and self._failing:
                     # Tried again with the next verdict; the memory has them anyway.
@@ -243,6 +252,8 @@ class VerdictCache:
                     while len(self._unstored) > _UNSTORED_MOST:
                         del self._unstored[next(iter(self._unstored))]
                     return
+                with contextlib.suppress(asyncio.TimeoutError):  # the usual end of a rest
+                    await asyncio.wait_for(traffic.hurry.wait(), min(_LONGEST_REST_S, _REST * (now() - began)))
         finally:
             traffic.writing = None
 

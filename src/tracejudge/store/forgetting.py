@@ -25,6 +25,7 @@ from tracejudge.store.table import Where
 from tracejudge.store.tombstones import ANY, PREFIX, Identity, Kind, Tombstone, Tombstones, hashed
 from tracejudge.store.values import bound_instant, from_milliseconds
 
+_CACHES: Final = ("cached_verdicts", "verdict_cache")  # the second is what releases before migration 8 write
 _BY_TIME: Final = ("scores", "scores_by_judged", "ledger")  # found through their event time
 _BY_ID: Final = ("labels", "feedback", "parts", "anchors")
 _SWEPT: Final = ("traces", "trace_index", "scores", "ledger", "parts", "labels", "feedback")
@@ -167,7 +168,8 @@ class Forgetting:
             )
             if hashes:
                 cached = Where().add("content_hash IN {hashes:Array(String)}", hashes=[row[0] for row in hashes])
-                rows["verdict_cache"] += self._mutations.remove("verdict_cache", cached)
+                for table in _CACHES:
+                    rows["cached_verdicts"] += self._mutations.remove(table, cached)
             for table in _BY_TIME:
                 rows[table] += self._mutations.remove(table, by_time)
             rows += self._loose(by_id)

@@ -19,7 +19,8 @@ _KIND_OF: Final = {
     "traces": "scores_d", "trace_index": "scores_d", "feedback": "scores_d", "scores": "scores_d",
     "scores_by_judged": "scores_d", "ledger": "scores_d", "minutes": "scores_d",
     "calls": "costs_d", "alert_events": "events_d", "outbox": "events_d",
-    "parts": "texts_d", "dead_letters": "dead_letters_d", "verdict_cache": "cache_d",
+    "parts": "texts_d", "dead_letters": "dead_letters_d", "cached_verdicts": "cache_d",
+    "verdict_cache": "cache_d",
 }  # fmt: skip
 
 

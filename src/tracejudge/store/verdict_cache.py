@@ -1,4 +1,4 @@
-"""`verdict_cache`: settled verdicts by content, judge and repeat, kept 30 days: equal content is paid for once."""
+"""`cached_verdicts`: settled verdicts by content, judge and repeat, kept 30 days: equal content is paid for once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tracejudge.store.values import text, whole
 Key = tuple[str, str, int]
 """Content hash, JudgeId, repeat."""
 
-_COLUMNS: Final = ("content_hash", "judge_id", "repeat", "verdict", "row_version")
-_TYPES: Final = ("String", "LowCardinality(String)", "UInt16", "String", "UInt64")
-_FIRST_WINS: Final = 2**63  # less the store's clock, so that of two verdicts the one that came first stays
+# `row_version` is the store's own: 2^63 less its clock, so that of two verdicts the one that came first stays.
+_COLUMNS: Final = ("content_hash", "judge_id", "repeat", "verdict")
+_TYPES: Final = ("String", "LowCardinality(String)", "UInt16", "String")
 
 
 class VerdictCache:
@@ -27,9 +27,11 @@ class VerdictCache:
         if not keys:
             return {}
         wanted = set(keys)
+        # Not FINAL: it reads the granules beside these as well, and makes no use of the filter of hashes.
         rows = self._connection.query(
-            "SELECT content_hash, judge_id, repeat, verdict FROM verdict_cache FINAL "
-            "WHERE content_hash IN {hashes:Array(String)} AND judge_id IN {judges:Array(String)}",
+            "SELECT content_hash, judge_id, repeat, verdict FROM cached_verdicts "
+            "WHERE content_hash IN {hashes:Array(String)} AND judge_id IN {judges:Array(String)} "
+            "ORDER BY row_version DESC LIMIT 1 BY content_hash, judge_id, repeat",
             {"hashes": sorted({key[0] for key in wanted}), "judges": sorted({key[1] for key in wanted})},
         )
         found = {(row[0], row[1], int(row[2])): row[3] for row in rows}
@@ -39,15 +41,13 @@ class VerdictCache:
         """Keeps verdicts; safe to repeat, and the first of a key stays."""
         if not verdicts:
             return
-        now_us = int(self._connection.query("SELECT toUnixTimestamp64Micro(now64(6))")[0][0])
         rows = [
             (
                 text("content_hash", digest),
                 text("judge_id", judge_id),
                 whole("repeat", repeat, high=2**16 - 1),
                 text("verdict", verdict),
-                _FIRST_WINS - now_us,
             )
             for (digest, judge_id, repeat), verdict in verdicts.items()
         ]
-        self._connection.insert("verdict_cache", _COLUMNS, _TYPES, rows)
+        self._connection.insert("cached_verdicts", _COLUMNS, _TYPES, rows)
