@@ -18,9 +18,10 @@ from typing import Final
 
 from tests.bench.frame import Figure, Run, at_least, at_most, main, shown
 from tests.bench.store_bed import APPS, DAYS, END, JUDGES, START, Bed, rounds, seconds, without_final
-from tracejudge.scores import JudgeId, Score
+from tracejudge.scores import JudgeId, Score, TraceKey
 from tracejudge.store import Cursor, RateQuery, ScoreFilter, TraceFilter, Wanted
 from tracejudge.store.rates import raw_buckets
+from tracejudge.store.trace_index import KEYS_IN, TraceIndex, key_parameters
 from tracejudge.testing import make_score
 from tracejudge_consumer.limits import PipelineLimits
 
@@ -192,6 +193,43 @@ def find(run: Run) -> Iterator[Figure]:
         yield at_most(f"find {name} among {total:,} traces, cold", found, 2.0, unit="s")
 
 
+def index(run: Run) -> Iterator[Figure]:
+    """A batch of new traces finds its fixed event times: ids by chance, as tracing makes them, and ids in time's order,
+    as our SDK does."""
+    stored, batch = run.pick(2_000_000, 200_000), 1_000
+    store = bed().store
+    places = TraceIndex(store._connection)
+    whole_keys = f"SELECT environment, app, trace_id, event_time FROM trace_index FINAL WHERE {KEYS_IN}"
+    ratios, times = [], {}
+    for kind, made in (
+        ("by chance", "lower(hex(sipHash128(number)))"),
+        ("in order", "concat('0190', leftPad(lower(hex(number)), 28, '0'))"),
+    ):
+        store.command("TRUNCATE TABLE trace_index")
+        for part in range(20):
+            store.command(
+                "INSERT INTO trace_index (environment, app, trace_id, event_time) "
+                f"SELECT 'production', 'shop', {made}, "
+                f"toDateTime64('2026-01-01 00:00:00', 3, 'UTC') + number / 100 "
+                f"FROM numbers({part * stored // 20}, {stored // 20})"
+            )
+        found = []
+        for turn in range(run.pick(9, 3)):
+            ids = store.query(f"SELECT {made} FROM numbers({stored + turn * batch}, {batch})")
+            wanted = {TraceKey("production", "shop", row[0]): 1_770_000_000_000 for row in ids}
+            places.fix(wanted)  # what is new is there, and a second time costs the same
+            found.append(seconds(lambda: places.find(list(wanted))))  # noqa: B023 - called at once
+            if kind == "by chance":
+                parameters = key_parameters(wanted)
+                ratios.append(found[-1] / seconds(lambda: store.query(whole_keys, parameters)))  # noqa: B023
+        times[kind] = found
+    for kind, found in times.items():
+        yield shown(f"{batch:,} new ids {kind} among {stored:,}", [1000 * value for value in found], unit="ms")
+    yield at_most(
+        "ids by chance: by their own column against whole keys with FINAL", ratios, 0.5 if not run.quick else 1.0
+    )
+
+
 def verdicts(run: Run) -> Iterator[Figure]:
     """Fifty verdicts looked up, as a batch of questions does, in a cache of ten thousand and in a large one."""
     small, large = 10_000, run.pick(1_000_000, 100_000)
@@ -247,6 +285,7 @@ CASES = {
     "inserts": inserts,
     "room": room,
     "find": find,
+    "index": index,
     "verdicts": verdicts,
 }
 

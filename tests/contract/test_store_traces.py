@@ -79,6 +79,16 @@ def test_ids_are_unique_within_an_app_of_an_environment(contract_store: Store) -
     assert len(contract_store.traces.get("t-000001", environment="staging")) == 1
 
 
+def test_a_lookup_gives_these_traces_and_no_others_of_their_ids_and_apps(contract_store: Store) -> None:
+    ours, theirs = stored(1), stored(2, app="other", environment="staging")
+    mixed = [stored(1, app="other", environment="staging"), stored(2), stored(2, app="other")]
+    contract_store.traces.insert([ours, theirs, *mixed])
+    known = contract_store.lookup([ours.key, theirs.key, ours.key])
+    assert {key: one.event_time for key, one in known.items()} == {
+        one.key: one.trace.event_time for one in (ours, theirs)
+    }
+
+
 def test_traces_stream_in_order_page_by_page(contract_store: Store) -> None:
     same_time = [stored(i, event_time=START) for i in range(5)]
     contract_store.traces.insert([*[stored(i) for i in range(10, 20)], *same_time])

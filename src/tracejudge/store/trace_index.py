@@ -5,7 +5,7 @@ Every other key holds the event time, so it must not move when a trace comes aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Final
 
@@ -35,7 +35,14 @@ def key_parameters(keys: Iterable[TraceKey]) -> dict[str, BoundTexts]:
 KEYS_IN: Final = f"(environment, app, trace_id) IN (SELECT k.1, k.2, k.3 FROM (SELECT arrayJoin({_KEYS}) AS k))"
 """Condition for the keys of `key_parameters`, which finds them through the primary key."""
 
-_FIND: Final = f"SELECT environment, app, trace_id, event_time FROM trace_index FINAL WHERE {KEYS_IN}"
+_FIND: Final = (
+    "SELECT environment, app, trace_id, event_time FROM trace_index WHERE trace_id IN {trace_ids:Array(String)} "
+    "AND environment IN {environments:Array(String)} AND app IN {apps:Array(String)} "
+    "ORDER BY row_version DESC, event_time LIMIT 1 BY environment, app, trace_id"
+)
+"""Every trace with one of these ids, one of these environments and one of these apps: more than the keys at times, and
+found several times as fast. Ids made by chance lie in a granule each, of which this reads the column of ids; FINAL and
+a condition on whole keys read every column, and the granules beside them. Of one stamp everybody takes the earliest."""
 
 
 class TraceIndex:
@@ -48,8 +55,7 @@ class TraceIndex:
         """The fixed event times of those keys that are known."""
         if not keys:
             return {}
-        rows = self._connection.query(_FIND, key_parameters(keys))
-        return {TraceKey(*row[:3]): from_milliseconds(row[3]) for row in rows}
+        return {key: from_milliseconds(at) for key, at in self._found(frozenset(keys)).items()}
 
     def fix(self, wanted: Mapping[TraceKey, int]) -> dict[TraceKey, int]:
         """The event times of these keys, in ms since 1970: the stored one where there is one, else `wanted`, which is
@@ -63,12 +69,19 @@ class TraceIndex:
         # Without a look beforehand: what is known already keeps its time, since its row was stamped before. The stamp
         # is the default of `row_version`, by the store's clock.
         self._connection.insert_columns("trace_index", _COLUMNS, [*zip(*wanted, strict=True), list(wanted.values())])
-        found = self._connection.query_columns(_FIND, key_parameters(wanted))
-        fixed = dict(wanted)
-        if found:
-            environments, apps, trace_ids, event_times = found
-            fixed.update(zip(map(TraceKey, environments, apps, trace_ids), event_times, strict=True))
-        return fixed
+        return {**wanted, **self._found(wanted.keys())}
+
+    def _found(self, keys: Set[TraceKey]) -> dict[TraceKey, int]:
+        """The event times of those that are known, in ms since 1970."""
+        environments, apps, trace_ids = map(set, zip(*keys, strict=True))
+        parameters = {
+            "environments": BoundTexts(environments), "apps": BoundTexts(apps), "trace_ids": BoundTexts(trace_ids)
+        }  # fmt: skip
+        columns = self._connection.query_columns(_FIND, parameters)
+        if not columns:
+            return {}
+        found = dict(zip(map(TraceKey, *columns[:3]), columns[3], strict=True))
+        return {key: found[key] for key in found.keys() & keys}
 
     def places(
         self, trace_id: str, *, environment: str | None = None, app: str | None = None
