@@ -12,7 +12,7 @@ from tracejudge.scores import Decision
 from tracejudge.store import RunManifest, TraceFilter
 from tracejudge.testing.builders import START
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNDECIDED
-from tracejudge_consumer.commands.replay import tell
+from tracejudge_consumer.replay_told import tell
 
 RUN = OpenRun(
     run_id="try-1",

@@ -97,7 +97,7 @@ def progress_line(text: str, *, hidden: bool) -> Iterator[Callable[[PipelineRepo
 
         def show(report: PipelineReport) -> None:
             scored = report.passed + report.failed
-            said = f"{counted(report.records, 'record')}, {scored} scored, {report.invalid} invalid"
+            said = f"{counted(report.records, 'record')}, {counted(scored, 'verdict')}, {report.invalid} invalid"
             progress.update(task, description=harmless(f"{text}: {said}"))
 
         yield show
@@ -112,7 +112,8 @@ def tell(report: PipelineReport) -> None:
         f"{report.duplicates} duplicates, {_dead_letters(report.dead)}"
     )
     out.print(
-        f"  {report.passed} passed, {report.failed} failed, {report.invalid} invalid, {report.settled} settled before"
+        f"  verdicts: {report.passed} passed, {report.failed} failed, {report.invalid} invalid, "
+        f"{report.settled} settled before"
     )
     if report.abandoned:
         out.print(f"  {report.abandoned} left to the consumer that took their partition over")
