@@ -14,7 +14,7 @@ from tracejudge.evidence.reading import read
 from tracejudge.evidence.slicing import OTHER, bucket_of, cut
 from tracejudge.evidence.standing_out import mix_of, standing_out, without_copies
 from tracejudge.evidence.track_record import track_record
-from tracejudge.evidence.words import record_says
+from tracejudge.evidence.words import judge_says, record_says
 from tracejudge.evidence.worst import worst_traces
 from tracejudge.store import JudgedRow
 from tracejudge.testing.builders import START
@@ -222,12 +222,27 @@ def test_the_worst_are_of_the_slice_first_then_lowest_heaviest_latest_and_one_of
     assert worst_traces(rows, None)[0].trace_id == "t-1"
 
 
-def event(number: int, kind: EventKind = "firing", *, day: float, rule: str = "drift", **evidence: str) -> AlertEvent:
+def event(
+    number: int, kind: EventKind = "firing", *, day: float, rule: str = "drift", **evidence: object
+) -> AlertEvent:
     series = SeriesKey(rule=rule, environment="production", app="shop", judge_name="j", judge_id="j@0")
     return AlertEvent(
         event_id=f"e{number}", series=series, kind=kind, severity="ticket", heuristic=False,
         at=START + timedelta(days=day), summary="", evidence=evidence,
     )  # fmt: skip
+
+
+def test_what_is_known_of_the_judge_is_told_with_its_age() -> None:
+    assert judge_says(event(1, day=0)) is None
+    assert judge_says(event(1, day=0, judge={"state": "steady"})) is None
+    known = {"state": "steady", "n": 30, "at": "2026-11-29T13:20:00+01:00"}
+    said = judge_says(event(1, day=0, judge=known))
+    assert said is not None
+    assert said.startswith(
+        "steady by its 30 anchors of 2026-11-29 12:20 UTC; if it moved after them, this cannot know it"
+    )
+    said = judge_says(event(1, day=0, judge={**known, "state": "moved"}))
+    assert said == "it had moved, as its 30 anchors of 2026-11-29 12:20 UTC say: the fall may be the judge's"
 
 
 def test_the_track_record_counts_what_people_said() -> None:

@@ -13,7 +13,15 @@ from rich.text import Text
 from tracejudge.alerts import AlertEvent
 from tracejudge.errors import NotFound
 from tracejudge.evidence import Evidence, SlicedBy, in_reading_order, tells_of_a_fall, with_evidence
-from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, resampled_says, slices_say
+from tracejudge.evidence.words import (
+    finding_says,
+    judge_says,
+    looked_at_says,
+    rate_of,
+    record_says,
+    resampled_says,
+    slices_say,
+)
 from tracejudge.reports.paired import Estimate
 from tracejudge_consumer.alert_evidence import AlertEvidence
 from tracejudge_consumer.fitting import FittedTable
@@ -124,6 +132,8 @@ def show_evidence(out: Console, evidence: Evidence) -> None:
     if evidence.passages is not None:
         before, since = percent(evidence.passages.before), percent(evidence.passages.since)
         _line(out, "", f"traffic without passages to judge by: {before} before, {since} since")
+    if (judge := judge_says(event)) is not None:
+        _line(out, "judge", judge)
     _line(out, "trust", record_says(evidence.record, app=event.series.app))
     if evidence.resampled is not None:
         _line(out, "", resampled_says(evidence.resampled))

@@ -15,7 +15,15 @@ from tracejudge.counted import counted
 from tracejudge.evidence.gather import MOST_ROWS, Evidence, in_reading_order
 from tracejudge.evidence.measures import Measure
 from tracejudge.evidence.standing_out import SlicedBy
-from tracejudge.evidence.words import finding_says, looked_at_says, rate_of, record_says, resampled_says, slices_say
+from tracejudge.evidence.words import (
+    finding_says,
+    judge_says,
+    looked_at_says,
+    rate_of,
+    record_says,
+    resampled_says,
+    slices_say,
+)
 from tracejudge.reports.changes import PartOfChange, ShareBeside, parts_of_change, shares_beside
 from tracejudge.reports.page import Section, Tile, heading, page, paragraph, quoted, table
 from tracejudge.reports.paired import Estimate
@@ -190,7 +198,9 @@ def _trust(evidence: Evidence) -> Section:
         ["rate before, by event time", rate_of(evidence.before)],
         ["rate since", rate_of(evidence.since)],
     ]
+    judge = judge_says(evidence.event)
     parts = [
+        *([] if judge is None else [paragraph(f"Its judge: {judge}.")]),
         paragraph(record_says(evidence.record, app=evidence.event.series.app) + "."),
         *([] if evidence.resampled is None else [paragraph(resampled_says(evidence.resampled) + ".")]),
         paragraph(looked_at_says(evidence) + f". At most {MOST_ROWS:,} of each period are read."),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timezone
 
+from tracejudge.alerts import AlertEvent
 from tracejudge.counted import counted
 from tracejudge.evidence.appeared import Appeared
 from tracejudge.evidence.gather import MIN_EFFECTIVE, MOST_ROWS, Evidence
@@ -101,6 +103,18 @@ def resampled_says(played: Resampled) -> str:
         f"{share}: {played.alarms} alarms, {played.per_promise:.2g} "
         f"({played.low:.2g} to {played.high:.2g}) in {played.promise_days:.3g} days"
     )
+
+
+def judge_says(event: AlertEvent) -> str | None:
+    """Whether the judge of an alert had moved, and as of when that is known; None where no round of anchors told."""
+    known = event.evidence.get("judge")
+    if not isinstance(known, Mapping) or not isinstance(known.get("at"), str):
+        return None
+    at = _minute(datetime.fromisoformat(known["at"]))
+    about = f"{known.get('n')} anchors of {at} UTC"
+    if known.get("state") != "steady":
+        return f"it had moved, as its {about} say: the fall may be the judge's"
+    return f"steady by its {about}; if it moved after them, this cannot know it (`tracejudge anchors run` looks again)"
 
 
 def looked_at_says(evidence: Evidence) -> str:
