@@ -95,7 +95,8 @@ def test_one_is_one_trace_and_not_one_traces(at: Workplace, store: Store) -> Non
         status = run(command.split())
         shown = at.capsys.readouterr()
         assert status not in (64, 70, 75), f"{command}: {status}\n{shown.err}"
-        said[command] = " ".join((shown.out + shown.err).split())
+        # Lines are joined again where a narrow terminal broke them; an indented one begins a thought of its own.
+        said[command] = " ".join((shown.out + shown.err).replace("\n  ", " | ").split())
     said["forget --trace-id t-1 --yes"] = said["forget --trace-id t-1 --yes"].partition(" deleted")[0]  # then tables
     said["the page"] = (at.folder / "r.html").read_text(encoding="utf-8")
     assert not {command: MANY.findall(text) for command, text in said.items() if MANY.search(text)}
