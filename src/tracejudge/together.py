@@ -19,7 +19,7 @@ async def all_of(work: Sequence[Awaitable[_T]]) -> list[_T]:
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         return await asyncio.gather(*tasks)
-    except BaseException:
+    except BaseException:  # a cancellation too: nothing may go on for a caller that has left
         await ended(tasks)
         raise
 

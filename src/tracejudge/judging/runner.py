@@ -217,6 +217,6 @@ async def _pool(jobs: Iterator[Callable[[], Awaitable[None]]], workers: int, cou
         if begun < count and not tasks[0].done():  # done before its end: it has raised
             tasks += [asyncio.ensure_future(work()) for _ in range(min(workers - 1, count - begun))]
         await asyncio.gather(*tasks)
-    except BaseException:
+    except BaseException:  # a cancellation too: no judge is asked for a caller that has left
         await ended(tasks)
         raise
