@@ -31,7 +31,7 @@ from tests.bench.frame import Figure, Run, at_least, at_most, shown
 from tests.bench.labelled import labelled_traces
 from tests.support.store_process import StoreProcess
 from tracejudge.clock import SystemClock
-from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, PanelResult
+from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, PanelResult, VerdictCache
 from tracejudge.judging.client import Completion, Message
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import JudgeId, Outcome, Score
@@ -127,18 +127,24 @@ def specs() -> list[JudgeSpec]:
     ]
 
 
-def panel() -> Panel:
+def panel(kept_in: Store | None = None) -> Panel:
+    """The judge, with its verdicts kept in a store, or without."""
     return Panel(
-        specs(), clock=SystemClock(), spend=NothingSpent(), environ={}, make_completer=lambda _: InstantCompleter()
+        specs(),
+        clock=SystemClock(),
+        spend=NothingSpent(),
+        environ={},
+        cache=VerdictCache(store=kept_in.verdict_cache) if kept_in is not None else None,
+        make_completer=lambda _: InstantCompleter(),
     )
 
 
-def ours(at: Place) -> float:
-    """CPU seconds per trace of the whole pipeline."""
+def ours(at: Place, *, kept: bool = False) -> float:
+    """CPU seconds per trace of the whole pipeline; with `kept` verdicts it is as the command wires it."""
     pipeline = Pipeline(
         intake=SqliteIntake(SqliteLog(at.log), group=uuid.uuid4().hex),
         store=at.store,
-        panel=panel(),
+        panel=panel(at.store if kept else None),
         policy=SamplingPolicy(),
         limits=PipelineLimits(lag_interval_s=0.2),
     )
@@ -267,7 +273,7 @@ def flow(run: Run) -> list[Figure]:
     """Both, in turns."""
     traces = labelled_traces(run.pick(3_000, 500))
     count = max(50, len(traces) // _STOCK_SHARE)
-    ratios, shares, own_us, stock_us, floors = [], [], [], [], []
+    ratios, shares, own_us, stock_us, floors, kept = [], [], [], [], [], []
     found: list[Parts] = []
     with place(traces[:100]) as warm:  # imports, the driver's first questions to the store
         ours(warm)
@@ -275,6 +281,8 @@ def flow(run: Run) -> list[Figure]:
     for _ in range(run.pick(5, 2)):
         with place(traces) as at:
             mine, theirs = ours(at), stock(at, count)
+        with place(traces) as at:
+            kept.append(theirs / ours(at, kept=True))
         with place(traces) as at:
             alone = parts(at)
         found.append(alone)
@@ -291,6 +299,7 @@ def flow(run: Run) -> list[Figure]:
     return [
         at_least("end to end per core, stock BatchEvalRunner + Faithfulness = 1", ratios, 10.0),
         at_most("our own code outside runner, decode and insert, share of CPU", shares, 0.25, note=note),
+        shown("end to end per core, verdicts kept in the store, as the command has it", kept),
         shown("end to end per core, if nothing but decode, runner and insert cost anything", floors),
         shown("the consumer's CPU per trace", own_us, unit="us"),
         shown("stock's CPU per trace", stock_us, unit="us"),
