@@ -18,8 +18,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from tracejudge.alerts import AlertEvent
+from tracejudge.anchoring.judging import AnchorRun, judge_anchors
 from tracejudge.anchors import AnchorRound, AnchorsChanged, AnchorSet, Cause, Verdict
-from tracejudge.anchors.judging import AnchorRun, judge_anchors
 from tracejudge.errors import NotFound, ServiceUnavailable, TraceJudgeError
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.scores import ANCHOR_RUN, JudgeId

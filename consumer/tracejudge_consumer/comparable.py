@@ -9,10 +9,10 @@ from typing import NamedTuple
 import click
 from pydantic import ValidationError
 
+from tracejudge.comparing.labelled import settled_labels
 from tracejudge.errors import CheckFailed, NotFound, NothingToDecide
 from tracejudge.judging import JudgeSpec
 from tracejudge.replay import selection_of, spec_of
-from tracejudge.reports import settled_labels
 from tracejudge.scores import Score, TraceKey
 from tracejudge.store import CaseVerdicts, Pair, Store, TraceFilter
 from tracejudge_consumer.named_run import require_run

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tracejudge.reports import compare, in_words, settled_labels
+from tracejudge.comparing.labelled import settled_labels
+from tracejudge.reports import compare, in_words
 from tracejudge.scores import Label, Outcome, Score, TraceKey, Usage
 from tracejudge.store import Pair
 from tracejudge.testing.builders import START, make_score

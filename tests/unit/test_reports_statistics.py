@@ -11,9 +11,9 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.inter_rater import cohens_kappa as reference_kappa
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from tracejudge.reports.accuracy import LabelCounts, accuracy
-from tracejudge.reports.paired import PairedCounts, cohens_kappa, mcnemar_p, paired_difference, share
-from tracejudge.reports.unpaired import Verdict, difference, judge_release
+from tracejudge.comparing.accuracy import LabelCounts, accuracy
+from tracejudge.comparing.paired import PairedCounts, cohens_kappa, mcnemar_p, paired_difference, share
+from tracejudge.comparing.unpaired import Verdict, difference, judge_release
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
 

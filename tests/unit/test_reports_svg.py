@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tracejudge.reports.svg import WIDTH, Point, share_over_time
+from tracejudge.pages.svg import WIDTH, Point, share_over_time
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 HALF_A_DATE = 32  # ten figures of eleven units, more than their width

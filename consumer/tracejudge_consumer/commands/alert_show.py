@@ -11,6 +11,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tracejudge.alerts import AlertEvent
+from tracejudge.comparing.paired import Estimate
 from tracejudge.errors import NotFound
 from tracejudge.evidence import Evidence, SlicedBy, in_reading_order, tells_of_a_fall, with_evidence
 from tracejudge.evidence.words import (
@@ -22,7 +23,6 @@ from tracejudge.evidence.words import (
     resampled_says,
     slices_say,
 )
-from tracejudge.reports.paired import Estimate
 from tracejudge_consumer.alert_evidence import AlertEvidence
 from tracejudge_consumer.fitting import FittedTable
 from tracejudge_consumer.options import OutFile, Span, config_option, json_option

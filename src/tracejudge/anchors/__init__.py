@@ -1,6 +1,6 @@
 """Frozen traces that are judged again and again: when their verdicts change, it is the judge that moved.
 
-Values only, so that the store may know them; `agreement`, `choose` and `judging` are imported by their full names.
+Values only, so that store and detectors may know them. Choosing and judging them is `tracejudge.anchoring`.
 """
 
 from tracejudge.anchors.anchor import Anchor, AnchorsChanged, AnchorSet

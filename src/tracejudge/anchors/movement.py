@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tracejudge.comparing.paired import Estimate, PairedCounts, paired_difference
 from tracejudge.counted import counted
-from tracejudge.reports.paired import Estimate, PairedCounts, paired_difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
-from tracejudge.reports.paired import Estimate
+from tracejudge.comparing.paired import Estimate
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
 

@@ -16,6 +16,8 @@ from typing import Final
 from tracejudge.alerts import Action, AlertEvent
 from tracejudge.alerts.durations import parse_false_alarms
 from tracejudge.alerts.slices import is_of_trace, is_other
+from tracejudge.comparing.paired import Estimate
+from tracejudge.comparing.unpaired import difference
 from tracejudge.evidence.appeared import Appeared, appeared
 from tracejudge.evidence.reading import Reading, read
 from tracejudge.evidence.resampled import Resampled
@@ -23,9 +25,7 @@ from tracejudge.evidence.slicing import bucket_of, cut
 from tracejudge.evidence.standing_out import Finding, SlicedBy, mix_of, split, standing_out, without_copies
 from tracejudge.evidence.track_record import TrackRecord, track_record
 from tracejudge.evidence.worst import WorstTrace, worst_traces
-from tracejudge.reports.paired import Estimate
-from tracejudge.reports.svg import Point
-from tracejudge.reports.unpaired import difference
+from tracejudge.pages.svg import Point
 from tracejudge.scores import Bucket, JudgeId
 from tracejudge.store import JudgedQuery, JudgedRow, RateQuery, ScoreFilter, Store, Verdict
 from tracejudge.windows import PassRate, enough, pass_rate

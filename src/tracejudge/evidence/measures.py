@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import isfinite, sqrt
 from typing import Final, Literal
 
+from tracejudge.comparing.paired import Estimate
+from tracejudge.comparing.unpaired import difference
 from tracejudge.evidence.slicing import sums_by
-from tracejudge.reports.paired import Estimate
-from tracejudge.reports.unpaired import difference
 from tracejudge.store import JudgedRow
 from tracejudge.windows import pass_rate
 

@@ -1,7 +1,7 @@
 """The evidence of one alert as a page: whole in one file, no script, nothing loaded, light or dark, and on paper.
 
 Ids, numbers and names; texts of traces only when they are given. What a trace says is escaped where it is put in, and
-the page forbids itself everything but its own styles (reports/page.py).
+the page forbids itself everything but its own styles (pages/page.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from typing import Final
 
 from tracejudge.alerts.wording import percent
+from tracejudge.comparing.paired import Estimate
 from tracejudge.counted import counted
 from tracejudge.evidence.gather import MOST_ROWS, Evidence, in_reading_order
 from tracejudge.evidence.measures import Measure
@@ -24,10 +25,9 @@ from tracejudge.evidence.words import (
     resampled_says,
     slices_say,
 )
-from tracejudge.reports.changes import PartOfChange, ShareBeside, parts_of_change, shares_beside
-from tracejudge.reports.page import Section, Tile, heading, page, paragraph, quoted, table
-from tracejudge.reports.paired import Estimate
-from tracejudge.reports.svg import share_over_time
+from tracejudge.pages.changes import PartOfChange, ShareBeside, parts_of_change, shares_beside
+from tracejudge.pages.page import Section, Tile, heading, page, paragraph, quoted, table
+from tracejudge.pages.svg import share_over_time
 from tracejudge.scores import Score
 from tracejudge.store import StoredTrace
 from tracejudge.windows import PassRate

@@ -21,10 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from tracejudge.comparing.paired import Estimate
 from tracejudge.evidence.decomposition import decompose
 from tracejudge.evidence.measures import Measure, measures_of
 from tracejudge.evidence.slicing import bucket_of, sums_by
-from tracejudge.reports.paired import Estimate
 from tracejudge.store import JudgedRow
 from tracejudge.windows import pass_rate
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from tracejudge.alerts import AlertEvent
 from tracejudge.alerts.wording import rate_numbers
+from tracejudge.comparing.paired import Estimate
 from tracejudge.evidence.appeared import Appeared
 from tracejudge.evidence.gather import Evidence
 from tracejudge.evidence.measures import Measure
 from tracejudge.evidence.resampled import Resampled
 from tracejudge.evidence.standing_out import Finding, SlicedBy
 from tracejudge.evidence.words import finding_says, looked_at_says, plain, record_says, resampled_says, slices_say
-from tracejudge.reports.paired import Estimate
 
 _MOST_FINDINGS: Final = 5
 _MOST_ATTRIBUTES: Final = 12

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
 
+from tracejudge.comparing.paired import Estimate, share
 from tracejudge.counted import counted
 from tracejudge.errors import CheckFailed, SettingsError
 from tracejudge.gate.baseline import Baseline, Verdicts
 from tracejudge.gate.fall import fall
 from tracejudge.gate.thresholds import Threshold, Thresholds
 from tracejudge.gate.verdicts import CaseKey, RunVerdicts, Verdict
-from tracejudge.reports.paired import Estimate, share
 from tracejudge.scores import Outcome
 
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
 
+from tracejudge.comparing.paired import Estimate, PairedCounts, paired_difference
 from tracejudge.gate.baseline import Verdicts
 from tracejudge.gate.verdicts import CaseKey, Verdict
-from tracejudge.reports.paired import Estimate, PairedCounts, paired_difference
 from tracejudge.scores import Outcome
 
 _SETTLED = (Outcome.PASSED, Outcome.FAILED)

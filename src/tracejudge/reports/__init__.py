@@ -1,14 +1,13 @@
 """What people read, put together from the store: pass rates per window, two runs or two releases side by side."""
 
-from tracejudge.reports.accuracy import Accuracy
+from tracejudge.comparing.accuracy import Accuracy
+from tracejudge.comparing.paired import Estimate
+from tracejudge.comparing.unpaired import ReleaseVerdict, Verdict
 from tracejudge.reports.compare import Agreement, Comparison, Flip, Side, compare, in_words
-from tracejudge.reports.labelled import settled_labels
 from tracejudge.reports.labels import judge_labels, score_labels
-from tracejudge.reports.paired import Estimate
 from tracejudge.reports.preference import Preference, Preferred, preference, preference_in_words
 from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough
 from tracejudge.reports.release import ReleaseCheck, ReleaseLine, ReleaseWindow, check_release
-from tracejudge.reports.unpaired import ReleaseVerdict, Verdict
 
 __all__ = [
     "BY_MINUTE_IN_WORDS",
@@ -34,6 +33,5 @@ __all__ = [
     "preference_in_words",
     "read_rates",
     "score_labels",
-    "settled_labels",
     "small_enough",
 ]

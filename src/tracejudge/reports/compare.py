@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tracejudge.reports.accuracy import Accuracy, LabelCounts, accuracy
-from tracejudge.reports.paired import (
+from tracejudge.comparing.accuracy import Accuracy, LabelCounts, accuracy
+from tracejudge.comparing.paired import (
     Estimate,
     PairedCounts,
     cohens_kappa,

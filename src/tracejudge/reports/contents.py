@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from tracejudge.counted import counted
+from tracejudge.pages.page import Section, Tile, page, paragraph, quoted, table
+from tracejudge.pages.svg import Bar, Point, share_bars, share_over_time
 from tracejudge.reports.compare import Comparison, in_words
 from tracejudge.reports.labels import judge_labels
-from tracejudge.reports.page import Section, Tile, page, paragraph, quoted, table
 from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough
-from tracejudge.reports.svg import Bar, Point, share_bars, share_over_time
 from tracejudge.scores import LIVE_RUN, JudgeId
 from tracejudge.store import RateQuery, RunManifest, ScoreFilter, Store
 from tracejudge.windows import LEAST_EFFECTIVE, PassRate, enough

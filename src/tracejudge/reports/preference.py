@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tracejudge.reports.paired import Estimate, share
+from tracejudge.comparing.paired import Estimate, share
 from tracejudge.scores import JudgeId, Score
 
 _FIRST: Final = "position_bias:first"

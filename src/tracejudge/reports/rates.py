@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from tracejudge.reports.paired import Estimate
-from tracejudge.reports.unpaired import difference
+from tracejudge.comparing.paired import Estimate
+from tracejudge.comparing.unpaired import difference
 from tracejudge.scores import Bucket, JudgeId
 from tracejudge.store import RateQuery, Store, TraceFilter, is_trace_field
 from tracejudge.windows import PassRate, Window, pass_rate, tiles

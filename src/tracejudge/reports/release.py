@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from tracejudge.comparing.unpaired import ReleaseVerdict, Verdict, judge_release
 from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.reports.rates import read_rates, small_enough
-from tracejudge.reports.unpaired import ReleaseVerdict, Verdict, judge_release
 from tracejudge.scores import JudgeId
 from tracejudge.store import RateQuery, ScoreFilter, Store
 from tracejudge.windows import PassRate

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from tracejudge.anchoring.choose import Chosen, anchors_of_file, choose_anchors
 from tracejudge.anchors import AnchorSet
-from tracejudge.anchors.choose import Chosen, anchors_of_file, choose_anchors
 from tracejudge.counted import counted
 from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.judging import JudgeSpec, estimate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tracejudge.reports.svg import WIDTH, clean, drawing, polyline
+from tracejudge.pages.svg import WIDTH, clean, drawing, polyline
 
 _NAMES: Final = 210
 _NUMBERS: Final = 120

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import hypot
 
-from tracejudge.reports.paired import Estimate, share
+from tracejudge.comparing.paired import Estimate, share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from enum import Enum
 from math import ceil, hypot
 from typing import Final
 
-from tracejudge.reports.paired import Estimate
+from tracejudge.comparing.paired import Estimate
 from tracejudge.windows import PassRate, wilson
 
 MAX_NEEDED: Final = 10_000_000

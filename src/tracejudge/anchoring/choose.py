@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracejudge.anchors.anchor import Anchor
+from tracejudge.comparing.labelled import settled_labels
 from tracejudge.datasets import Line
 from tracejudge.datasets.read import read_lines
 from tracejudge.errors import CheckFailed
 from tracejudge.judging.spec import JudgeSpec
 from tracejudge.judging.tasks import content_hash
-from tracejudge.reports.labelled import settled_labels
 from tracejudge.scores import Label, TraceKey
 from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter
 
