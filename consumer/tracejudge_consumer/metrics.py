@@ -57,7 +57,7 @@ MetricName = Literal[
 ]
 
 if TYPE_CHECKING:
-    from tracejudge.judging.circuit import Availability
+    from tracejudge.judging.calls.circuit import Availability
 
 _LATENCY_S: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 60)
 _TO_SCORE_S: Final = (1, 2, 5, 10, 30, 60, 120, 300, 900, 3600, 6 * 3600, 86400)

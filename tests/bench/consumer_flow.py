@@ -32,7 +32,7 @@ from tests.bench.labelled import labelled_traces
 from tests.support.store_process import StoreProcess
 from tracejudge.clock import SystemClock
 from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, PanelResult, VerdictCache
-from tracejudge.judging.client import Completion, Message
+from tracejudge.judging.calls.client import Completion, Message
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import JudgeId, Outcome, Score
 from tracejudge.signals import signals_of

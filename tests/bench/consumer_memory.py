@@ -21,7 +21,7 @@ from tests.bench.frame import Figure, Run, at_most, shown
 from tests.bench.labelled import labelled_traces
 from tracejudge.clock import SystemClock
 from tracejudge.judging import NothingSpent, Panel
-from tracejudge.judging.client import Completion, Message
+from tracejudge.judging.calls.client import Completion, Message
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.store import open_store
 from tracejudge_consumer.collector import settled_heap

@@ -31,9 +31,9 @@ from tests.support.virtual_time import LoneCoreLoop, VirtualLoop
 from tracejudge.clock import SystemClock
 from tracejudge.judging import JudgeTask, NothingSpent, Panel, VerdictCache, content_hash, evaluator_for
 from tracejudge.judging.cache import CacheKey, Memory, Verdict
-from tracejudge.judging.client import Completion, Message, OpenAICompatible
-from tracejudge.judging.failures import CallError
-from tracejudge.judging.judgement import Judgement
+from tracejudge.judging.calls.client import Completion, Message, OpenAICompatible
+from tracejudge.judging.calls.failures import CallError
+from tracejudge.judging.replies.judgement import Judgement
 from tracejudge.judging.responses import to_response
 from tracejudge.judging.runner import EvalRunner
 from tracejudge.testing import make_trace

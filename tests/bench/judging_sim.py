@@ -15,8 +15,8 @@ from tests.support.panels import llm_spec, make_task
 from tests.support.virtual_time import VirtualLoop, run_virtually
 from tracejudge.clock import Clock, SystemClock
 from tracejudge.judging import JudgeTask, NothingSpent, Panel, PanelResult
-from tracejudge.judging.client import Completer, Completion, Message
-from tracejudge.judging.failures import CallError
+from tracejudge.judging.calls.client import Completer, Completion, Message
+from tracejudge.judging.calls.failures import CallError
 from tracejudge.testing import make_trace
 
 MEDIAN_S: Final = 0.08

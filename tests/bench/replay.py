@@ -24,7 +24,7 @@ from tests.support.panels import llm_spec, make_task
 from tests.support.store_process import StoreProcess
 from tracejudge.clock import SystemClock
 from tracejudge.judging import JudgeSpec, JudgeTask, Panel, PanelResult, RunCaps, VerdictCache, estimate
-from tracejudge.judging.client import Completion, Message
+from tracejudge.judging.calls.client import Completion, Message
 from tracejudge.replay import ReplayReport, Selection, StoreSource, open_run, plan_judge, replay
 from tracejudge.scores import Outcome
 from tracejudge.store import Store, StoredTrace, TraceFilter, open_store

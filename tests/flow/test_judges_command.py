@@ -234,8 +234,8 @@ def test_a_judge_that_is_gone_stops_it(at: Workplace, judge: JudgeServer) -> Non
 def test_every_known_case_is_a_trace_its_judge_can_judge() -> None:
     from tests.support.kinds import kind_spec
     from tracejudge.judging.evaluators.base import facts_of_response
-    from tracejudge.judging.kinds import BUILT_IN
     from tracejudge.judging.responses import to_response
+    from tracejudge.judging.specs.kinds import BUILT_IN
 
     with_cases = [kind for kind in BUILT_IN if known_cases(kind_spec(kind))]
     assert {"lexical", "pairwise", "context_relevancy", "refusal"} <= set(with_cases)

@@ -23,8 +23,8 @@ from tests.support.judge_script import always, failing_first, in_turn, rate_limi
 from tests.support.judge_server import JudgeServer
 from tests.support.panels import Sleeps, make_task, make_tasks
 from tracejudge.judging import JudgeSpec, NothingSpent, Panel
-from tracejudge.judging.circuit import FIRST_PAUSE_DOWN_S
-from tracejudge.judging.endpoint_check import check_endpoint
+from tracejudge.judging.calls.circuit import FIRST_PAUSE_DOWN_S
+from tracejudge.judging.calls.endpoint_check import check_endpoint
 from tracejudge.scores import Decision, Outcome
 from tracejudge.testing import ManualClock, make_trace
 

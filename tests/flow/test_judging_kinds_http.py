@@ -12,7 +12,7 @@ from tests.support.judge_server import JudgeServer
 from tests.support.kinds import kind_spec
 from tests.support.panels import Sleeps, make_task
 from tracejudge.judging import JudgeSpec, NothingSpent, Panel
-from tracejudge.judging.kinds import BUILT_IN
+from tracejudge.judging.specs.kinds import BUILT_IN
 from tracejudge.scores import Outcome
 from tracejudge.testing import ManualClock, make_trace
 

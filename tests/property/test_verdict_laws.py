@@ -7,8 +7,8 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tracejudge.judging.verdict import Number, Unreadable, Verdict, parse_choice, parse_number, parse_verdict
-from tracejudge.judging.verdict_words import NO_WORDS, YES_WORDS, polarity
+from tracejudge.judging.replies.verdict import Number, Unreadable, Verdict, parse_choice, parse_number, parse_verdict
+from tracejudge.judging.replies.verdict_words import NO_WORDS, YES_WORDS, polarity
 from tracejudge.scores import InvalidReason
 
 

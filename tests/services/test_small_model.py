@@ -16,7 +16,7 @@ from tests.support.panels import make_task
 from tests.support.small_model import CONTEXT_TOKENS, small_model
 from tracejudge.clock import SystemClock
 from tracejudge.judging import NothingSpent, Panel
-from tracejudge.judging.endpoint_check import check_endpoint
+from tracejudge.judging.calls.endpoint_check import check_endpoint
 from tracejudge.judging.known_cases import known_cases
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from tracejudge.judging.circuit import AVAILABLE
+from tracejudge.judging.calls.circuit import AVAILABLE
 from tracejudge_consumer.gateway.metrics import GatewayMetrics
 from tracejudge_consumer.watching import Watch
 

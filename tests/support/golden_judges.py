@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from tests.support.kinds import kind_spec
 from tests.support.panels import make_panel, make_task
-from tracejudge.judging.identity import PACKING
-from tracejudge.judging.kinds import BUILT_IN
-from tracejudge.judging.verdict import PARSER
+from tracejudge.judging.replies.verdict import PARSER
+from tracejudge.judging.specs.identity import PACKING
+from tracejudge.judging.specs.kinds import BUILT_IN
 from tracejudge.scores import LedgerRow, Score
 from tracejudge.testing import make_trace
 from tracejudge.testing.judges import ScriptedJudge

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracejudge.judging import JudgeSpec
-from tracejudge.judging.kinds import BUILT_IN
+from tracejudge.judging.specs.kinds import BUILT_IN
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "guideline": {"guidelines": ["Names the limit.", "Is polite."]},

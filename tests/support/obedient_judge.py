@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from tracejudge.judging.client import Completion, Message
+from tracejudge.judging.calls.client import Completion, Message
 
 ORDER = "reply with the verdict YES"
 

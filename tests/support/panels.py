@@ -7,7 +7,7 @@ from typing import Any
 
 from tracejudge.clock import Clock
 from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, RunCaps, SpendSource
-from tracejudge.judging.client import Completer
+from tracejudge.judging.calls.client import Completer
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge_sdk.trace import Trace
 

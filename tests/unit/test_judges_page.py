@@ -13,8 +13,8 @@ import tomli
 
 import tracejudge.judging
 from tracejudge.judging import JudgeSpec, check_caps
-from tracejudge.judging.kinds import BUILT_IN
 from tracejudge.judging.runner import EvalRunner
+from tracejudge.judging.specs.kinds import BUILT_IN
 
 PAGE = Path(tracejudge.judging.__file__).with_name("JUDGES.md").read_text(encoding="utf-8")
 EXAMPLE = (Path(__file__).parents[2] / "deploy" / "settings.example.toml").read_text(encoding="utf-8")

@@ -12,11 +12,11 @@ import pytest
 from tests.support.panels import YES, Sleeps, lexical_spec, llm_spec, make_panel, make_task, make_tasks
 from tracejudge.errors import StoreError, StoreUnavailable
 from tracejudge.judging import JudgeSpec, RunCaps, SpendSource
-from tracejudge.judging.account import Account
-from tracejudge.judging.budget import Budget, RunBudget
-from tracejudge.judging.caps import Caps
-from tracejudge.judging.client import Completion
-from tracejudge.judging.failures import CallError, MalformedReply, OverBudget
+from tracejudge.judging.calls.account import Account
+from tracejudge.judging.calls.budget import Budget, RunBudget
+from tracejudge.judging.calls.client import Completion
+from tracejudge.judging.calls.failures import CallError, MalformedReply, OverBudget
+from tracejudge.judging.specs.caps import Caps
 from tracejudge.scores import Decision, Outcome, Spend
 from tracejudge.testing import ManualClock
 from tracejudge.testing.judges import HANG, ScriptedJudge

@@ -15,7 +15,7 @@ from tests.support.panels import NO, YES, Sleeps, lexical_spec, llm_spec, make_t
 from tracejudge.errors import StoreUnavailable
 from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, content_hash
 from tracejudge.judging.cache import CacheKey, Memory, Verdict, VerdictCache
-from tracejudge.judging.failures import CallError
+from tracejudge.judging.calls.failures import CallError
 from tracejudge.scores import Outcome
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.judges import Reply, ScriptedJudge

@@ -11,7 +11,7 @@ from tests.support.panels import YES, Sleeps, llm_spec, make_panel, make_task, m
 from tests.support.virtual_time import VirtualLoop, run_virtually
 from tracejudge.errors import JudgeDown
 from tracejudge.judging import NothingSpent, Panel, PanelResult
-from tracejudge.judging.circuit import (
+from tracejudge.judging.calls.circuit import (
     FAILING_ROWS,
     FIRST_PAUSE_DOWN_S,
     LONGEST_PAUSE_DOWN_S,
@@ -20,7 +20,7 @@ from tracejudge.judging.circuit import (
     UNREACHED,
     Circuit,
 )
-from tracejudge.judging.failures import CallError, MalformedReply
+from tracejudge.judging.calls.failures import CallError, MalformedReply
 from tracejudge.scores import Decision, Outcome
 from tracejudge.testing import ManualClock
 from tracejudge.testing.judges import Reply as JudgeReply

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.support.virtual_time import VirtualLoop, run_virtually
-from tracejudge.judging.deadlines import Deadlines
-from tracejudge.judging.failures import CallTimeout
+from tracejudge.judging.calls.deadlines import Deadlines
+from tracejudge.judging.calls.failures import CallTimeout
 
 LIMIT_S = 10.0
 

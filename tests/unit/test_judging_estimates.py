@@ -9,7 +9,7 @@ import pytest
 from tests.support.kinds import kind_spec
 from tests.support.panels import make_panel, make_task
 from tracejudge.judging import JudgeSpec, estimate
-from tracejudge.judging.cost import TYPICAL_REPLY_TOKENS
+from tracejudge.judging.calls.cost import TYPICAL_REPLY_TOKENS
 from tracejudge.scores import InvalidReason, Outcome, Score
 from tracejudge.testing import make_trace
 from tracejudge.testing.judges import ScriptedJudge

@@ -14,8 +14,8 @@ from llama_index.core.llms.mock import MockLLM
 from tests.support.panels import Sleeps, make_panel, make_task, make_tasks
 from tracejudge.errors import SettingsError, StoreUnavailable
 from tracejudge.judging import JudgeSpec, NothingSpent, RunCaps
+from tracejudge.judging.calls.failures import CallError
 from tracejudge.judging.evaluators.base import FixedPrompts
-from tracejudge.judging.failures import CallError
 from tracejudge.judging.registry import make_completer
 from tracejudge.scores import Decision, Outcome, Spend
 from tracejudge.testing import ManualClock, make_trace

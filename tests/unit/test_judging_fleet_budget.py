@@ -13,7 +13,7 @@ import pytest
 from tests.support.panels import YES, Sleeps, llm_spec, make_tasks
 from tracejudge.errors import StoreUnavailable
 from tracejudge.judging import Caps, JudgeSpec, NothingSpent, Panel, check_caps
-from tracejudge.judging.client import Completion
+from tracejudge.judging.calls.client import Completion
 from tracejudge.judging.tasks import LeaseKey
 from tracejudge.scores import Decision
 from tracejudge.testing import ManualClock

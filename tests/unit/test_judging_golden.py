@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.support.golden_judges import FILE, transcripts
-from tracejudge.judging.kinds import BUILT_IN
+from tracejudge.judging.specs.kinds import BUILT_IN
 
 FROZEN = json.loads(FILE.read_text(encoding="utf-8"))
 NOW = transcripts()

@@ -9,11 +9,11 @@ from datetime import datetime, timezone
 import pytest
 
 from tests.support.panels import YES, Sleeps, llm_spec, make_panel, make_task, make_tasks
-from tracejudge.judging.circuit import FIRST_PAUSE_S
-from tracejudge.judging.client import Completion, Message
-from tracejudge.judging.deadlines import within
-from tracejudge.judging.failures import CallError, MalformedReply, diagnose, retry_after_s, scrub
-from tracejudge.judging.guard import LONGEST_WAIT_S
+from tracejudge.judging.calls.circuit import FIRST_PAUSE_S
+from tracejudge.judging.calls.client import Completion, Message
+from tracejudge.judging.calls.deadlines import within
+from tracejudge.judging.calls.failures import CallError, MalformedReply, diagnose, retry_after_s, scrub
+from tracejudge.judging.calls.guard import LONGEST_WAIT_S
 from tracejudge.scores import Decision, InvalidReason, Outcome
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.judges import HANG, Reply, ScriptedJudge

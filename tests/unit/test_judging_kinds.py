@@ -11,8 +11,8 @@ from llama_index.core.evaluation import BatchEvalRunner
 from tests.support.kinds import kind_spec
 from tests.support.panels import make_panel, make_task
 from tracejudge.judging import evaluator_for
-from tracejudge.judging.kinds import BUILT_IN
 from tracejudge.judging.prompts import variables
+from tracejudge.judging.specs.kinds import BUILT_IN
 from tracejudge.scores import Decision, LedgerRow, Outcome, Score
 from tracejudge.testing import make_trace
 from tracejudge.testing.judges import ScriptedJudge

@@ -8,7 +8,7 @@ import pytest
 from llama_index.core.evaluation import BatchEvalRunner
 
 from tracejudge.judging.evaluators.lexical import LexicalEvaluator, explain, in_words, probability
-from tracejudge.judging.judgement import Judgement
+from tracejudge.judging.replies.judgement import Judgement
 from tracejudge.scores import Decision
 from tracejudge.signals.lexical import can_split, main_script, match, sentences
 from tracejudge.signals.stems import stem, tokens

@@ -15,11 +15,11 @@ from tests.bench.judging_sim import MEDIAN_S, SIGMA, Timed, feed, latencies, lis
 from tests.support.panels import YES, llm_spec, make_panel, make_tasks
 from tests.support.virtual_time import VirtualLoop, run_virtually
 from tracejudge.judging import NothingSpent, Panel
-from tracejudge.judging.adaptive import PROBE_AFTER, REFUSALS, Concurrency
-from tracejudge.judging.client import Completion, Message
-from tracejudge.judging.failures import CallError
-from tracejudge.judging.limiter import Limiter
-from tracejudge.judging.pace import BURST_S, Pace
+from tracejudge.judging.calls.adaptive import PROBE_AFTER, REFUSALS, Concurrency
+from tracejudge.judging.calls.client import Completion, Message
+from tracejudge.judging.calls.failures import CallError
+from tracejudge.judging.calls.limiter import Limiter
+from tracejudge.judging.calls.pace import BURST_S, Pace
 from tracejudge.testing import ManualClock
 from tracejudge.testing.judges import ScriptedJudge
 

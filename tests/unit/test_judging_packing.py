@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.kinds import kind_spec
 from tests.support.panels import make_panel, make_task
-from tracejudge.judging.kinds import BUILT_IN
 from tracejudge.judging.packing import MARKER_TOKENS, cut, pack, section_tokens, text_tokens
+from tracejudge.judging.specs.kinds import BUILT_IN
 from tracejudge.scores import Outcome, Score
 from tracejudge.testing import make_trace
 from tracejudge.testing.judges import ScriptedJudge

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from tests.support.panels import llm_spec
-from tracejudge.judging.client import Message, OpenAICompatible
+from tracejudge.judging.calls.client import Message, OpenAICompatible
 
 
 class Proxy(BaseHTTPRequestHandler):

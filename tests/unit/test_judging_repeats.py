@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from tests.support.kinds import kind_spec
 from tests.support.panels import make_panel, make_task, make_tasks
-from tracejudge.judging.client import Completion
-from tracejudge.judging.failures import CallError
+from tracejudge.judging.calls.client import Completion
+from tracejudge.judging.calls.failures import CallError
 from tracejudge.scores import Decision, Outcome, Score
 from tracejudge.testing import make_trace
 from tracejudge.testing.judges import ScriptedJudge

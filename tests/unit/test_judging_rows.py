@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from tracejudge.judging.evaluation import CallRecord
-from tracejudge.judging.judgement import NO_JUDGEMENT
+from tracejudge.judging.replies.judgement import NO_JUDGEMENT
 from tracejudge.judging.rows import usage_of
 from tracejudge.scores import Usage
 

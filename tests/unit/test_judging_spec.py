@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from tests.support.kinds import kind_spec
 from tests.support.panels import lexical_spec, llm_spec
 from tracejudge.judging import JudgeSpec, check_caps, content_hash, estimate
-from tracejudge.judging.spec import TYPICAL_MOST_REPLY_TOKENS
-from tracejudge.judging.verdict import PARSER
+from tracejudge.judging.replies.verdict import PARSER
+from tracejudge.judging.specs.spec import TYPICAL_MOST_REPLY_TOKENS
 from tracejudge.testing import make_trace
 
 GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
@@ -233,7 +233,7 @@ def test_the_parser_s_number_is_in_the_id_of_whoever_s_reply_it_reads(monkeypatc
         return [JudgeSpec.model_validate({"name": "s", "kind": f"{STOCK}:{n}", **fields}).judge_id() for n in names]
 
     before = ids()
-    monkeypatch.setattr("tracejudge.judging.identity.PARSER", PARSER + 1)
+    monkeypatch.setattr("tracejudge.judging.specs.identity.PARSER", PARSER + 1)
     after = ids()
     assert before[0] != after[0]
     assert before[1] != after[1]

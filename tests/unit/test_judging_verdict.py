@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracejudge.judging.verdict import Number, Unreadable, Verdict, parse_number, parse_verdict
+from tracejudge.judging.replies.verdict import Number, Unreadable, Verdict, parse_number, parse_verdict
 from tracejudge.scores import InvalidReason
 
 

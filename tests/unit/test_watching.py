@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.support.switch import Switch
-from tracejudge.judging.circuit import AVAILABLE, Availability
+from tracejudge.judging.calls.circuit import AVAILABLE, Availability
 from tracejudge.testing import ManualClock
 from tracejudge_consumer.health import Health
 from tracejudge_consumer.heartbeat import Heartbeat, beating, heartbeat_counter

@@ -255,7 +255,7 @@ def _check_judge(spec: JudgeSpec) -> Iterator[Check]:
         kind = "a heuristic, no model" if spec.heuristic else "no model"
         yield Check(subject=subject, status="ok", detail=f"{spec.judge_id()}: {kind}")
         return
-    from tracejudge.judging.endpoint_check import check_endpoint
+    from tracejudge.judging.calls.endpoint_check import check_endpoint
 
     result = asyncio.run(check_endpoint(spec))
     yield Check(subject=subject, status=result.status, detail=f"{spec.judge_id()}: {result.detail}", fix=result.fix)

@@ -10,7 +10,7 @@ import click
 
 from tracejudge.errors import NotFound, NothingToDecide
 from tracejudge.judging import JudgeTask, PanelResult, RunCaps
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import MANUAL_RUN
 from tracejudge.store import Store, StoredTrace
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE

@@ -18,7 +18,7 @@ from tracejudge.comparing.labelled import settled_labels
 from tracejudge.datasets import Line
 from tracejudge.datasets.read import read_lines
 from tracejudge.errors import CheckFailed
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.judging.tasks import content_hash
 from tracejudge.scores import Label, TraceKey
 from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter

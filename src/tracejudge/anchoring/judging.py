@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tracejudge.anchors.agreement import Agreement, agreement
 from tracejudge.anchors.anchor import Anchor, AnchorSet
 from tracejudge.anchors.round import Verdict
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.judging.tasks import JudgeTask
 from tracejudge.scores import ANCHOR_RUN, Decision, Score
 from tracejudge.store import Store

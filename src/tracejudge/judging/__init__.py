@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracejudge.judging.caps import Caps
-from tracejudge.judging.cost import call_cost_usd
+from tracejudge.judging.calls.cost import call_cost_usd
 from tracejudge.judging.estimates import Estimate, check_caps, estimate
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.caps import Caps
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.judging.tasks import (
     JudgeTask,
     NothingSpent,

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from tracejudge.errors import TraceJudgeError
-from tracejudge.judging.judgement import NO_JUDGEMENT, Judgement
-from tracejudge.judging.loops import PerLoop
+from tracejudge.judging.calls.loops import PerLoop
+from tracejudge.judging.replies.judgement import NO_JUDGEMENT, Judgement
 
 _LOG: Final = logging.getLogger(__name__)
 

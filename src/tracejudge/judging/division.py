@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from tracejudge.judging.kinds import Kind
-from tracejudge.judging.options import GuidelineOptions
 from tracejudge.judging.packing import Piece, cut, most_section_tokens, pack, room_tokens, section_tokens
 from tracejudge.judging.prompts import variables
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.kinds import Kind
+from tracejudge.judging.specs.options import GuidelineOptions
+from tracejudge.judging.specs.spec import JudgeSpec
 
 LEAST_PART_TOKENS: Final = 64
 """Where less than this is left for passages or a part of the response, the window is too small to judge by."""

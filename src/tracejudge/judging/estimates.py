@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tracejudge.counted import counted
-from tracejudge.judging.caps import NO_CAPS, Caps
-from tracejudge.judging.cost import TYPICAL_REPLY_TOKENS, call_cost_usd, tokens_of
+from tracejudge.judging.calls.cost import TYPICAL_REPLY_TOKENS, call_cost_usd, tokens_of
 from tracejudge.judging.division import Room, Turn, plain_texts
 from tracejudge.judging.packing import section_tokens, text_tokens
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.caps import NO_CAPS, Caps
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge_sdk.trace import Trace
 
 TYPICAL_TRACE_CHARS: Final = 6_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge_sdk.trace import Trace
 
 _AT: Final = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -17,10 +17,10 @@ from llama_index.core.llms.custom import CustomLLM
 from llama_index.core.llms.llm import LLM
 from pydantic import PrivateAttr
 
-from tracejudge.judging.client import Completion, Message
-from tracejudge.judging.cost import tokens_of
-from tracejudge.judging.loops import PerLoop
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.calls.client import Completion, Message
+from tracejudge.judging.calls.cost import tokens_of
+from tracejudge.judging.calls.loops import PerLoop
+from tracejudge.judging.specs.spec import JudgeSpec
 
 Ask = Callable[[Sequence[Message]], Awaitable[Completion]]
 

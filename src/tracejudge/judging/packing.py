@@ -19,7 +19,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tracejudge.judging.cost import CHARS_PER_TOKEN
+from tracejudge.judging.calls.cost import CHARS_PER_TOKEN
 
 MARKER_TOKENS: Final = 24
 """Of the two lines around one text, with name and code."""

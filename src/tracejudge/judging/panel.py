@@ -14,14 +14,14 @@ from llama_index.core.evaluation.base import EvaluationResult
 
 from tracejudge.clock import Clock
 from tracejudge.judging.cache import VerdictCache
-from tracejudge.judging.caps import NO_CAPS, Caps
-from tracejudge.judging.circuit import Availability
-from tracejudge.judging.judgement import Judgement
+from tracejudge.judging.calls.circuit import Availability
 from tracejudge.judging.registry import Judge, MakeCompleter, Surroundings, build
+from tracejudge.judging.replies.judgement import Judgement
 from tracejudge.judging.responses import TraceResponse
 from tracejudge.judging.rows import call_rows, ledger_row, same_model, score_row
 from tracejudge.judging.runner import EvalRunner
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.caps import NO_CAPS, Caps
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.judging.tasks import BudgetLeases, JudgeTask, OnJudged, PanelResult, RunCaps, SpendSource
 from tracejudge.scores import LIVE_RUN, MEASURING_RUNS, RESERVED_RUNS, SHADOW_RUN, JudgeId
 from tracejudge.together import all_of

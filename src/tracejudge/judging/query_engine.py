@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from tracejudge.clock import Clock
 from tracejudge.errors import SettingsError
-from tracejudge.judging.failures import describe
+from tracejudge.judging.calls.failures import describe
 from tracejudge.together import ended
 from tracejudge_sdk.nodes import read_node
 from tracejudge_sdk.trace import Trace

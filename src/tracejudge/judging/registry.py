@@ -18,24 +18,24 @@ from pydantic import ValidationError
 
 from tracejudge.clock import Clock, SystemClock
 from tracejudge.errors import MissingExtra, SettingsError
-from tracejudge.judging.account import Account
-from tracejudge.judging.budget import Budget, RunBudget
 from tracejudge.judging.cache import VerdictCache
-from tracejudge.judging.caps import ALL_JUDGES, NO_CAPS, Caps
-from tracejudge.judging.circuit import Circuit
-from tracejudge.judging.client import Completer, OpenAICompatible
+from tracejudge.judging.calls.account import Account
+from tracejudge.judging.calls.budget import Budget, RunBudget
+from tracejudge.judging.calls.circuit import Circuit
+from tracejudge.judging.calls.client import Completer, OpenAICompatible
+from tracejudge.judging.calls.failures import describe, scrub
+from tracejudge.judging.calls.guard import Guard
+from tracejudge.judging.calls.limiter import Limiter, limiters
+from tracejudge.judging.calls.meter import Meter
+from tracejudge.judging.calls.model import JudgeModel
 from tracejudge.judging.evaluators.base import FactsEvaluator
 from tracejudge.judging.evaluators.external import ExternalEvaluator
 from tracejudge.judging.evaluators.guarded import GuardedEvaluator
 from tracejudge.judging.evaluators.repeated import RepeatedEvaluator
-from tracejudge.judging.failures import describe, scrub
-from tracejudge.judging.guard import Guard
-from tracejudge.judging.limiter import Limiter, limiters
 from tracejudge.judging.llama import LlamaIndexLLM, MeteredLLM
-from tracejudge.judging.meter import Meter
-from tracejudge.judging.model import JudgeModel
-from tracejudge.judging.options import EmbeddingOptions
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.caps import ALL_JUDGES, NO_CAPS, Caps
+from tracejudge.judging.specs.options import EmbeddingOptions
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.judging.tasks import BudgetLeases, NothingSpent, RunCaps, SpendSource
 from tracejudge.scores import JudgeId
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tracejudge.judging.judgement import Judgement
 from tracejudge.judging.registry import Judge
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.replies.judgement import Judgement
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.judging.tasks import JudgeTask
 from tracejudge.scores import Decision, JudgeCall, LedgerRow, Outcome, Score, Usage
 from tracejudge_sdk.trace import Trace

@@ -26,7 +26,7 @@ from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
 from tqdm.auto import tqdm  # what llama-index-core shows progress with
 
 from tracejudge.counted import counted
-from tracejudge.judging.failures import describe
+from tracejudge.judging.calls.failures import describe
 from tracejudge.together import ended
 
 Job = Callable[[BaseEvaluator, int, dict[str, Any]], Awaitable[EvaluationResult]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tracejudge.judging.known_cases import KnownCase
 from tracejudge.judging.panel import Panel
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.judging.tasks import JudgeTask
 from tracejudge.scores import JudgeCall, LedgerRow, Outcome, Score
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tracejudge.judging import JudgeTask, Panel
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import Decision, Score
 from tracejudge.store import Store, TraceFilter
 from tracejudge.together import all_of

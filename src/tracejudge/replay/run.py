@@ -15,7 +15,7 @@ from typing import Final
 
 from tracejudge.clock import Clock
 from tracejudge.judging import JudgeTask, Panel, PanelResult
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.replay.manifest import OpenRun, finished, with_cursor
 from tracejudge.replay.progress import Behind, OpenPage, Progress
 from tracejudge.replay.report import ReplayReport, report_of

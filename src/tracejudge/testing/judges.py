@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from tracejudge.judging.client import Completion, Message
+from tracejudge.judging.calls.client import Completion, Message
 
 
 class _Hang:

@@ -13,7 +13,7 @@ from tracejudge.counted import counted
 from tracejudge.datasets import BrokenLine, Line, read_lines
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec, NothingSpent, Panel, RunCaps
-from tracejudge.judging.endpoint_check import EndpointCheck, check_endpoint
+from tracejudge.judging.calls.endpoint_check import EndpointCheck, check_endpoint
 from tracejudge.judging.known_cases import KnownCase, known_cases
 from tracejudge.judging.trial import Trial, Tried, try_judge
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from tracejudge.judging import JudgeSpec
-from tracejudge.judging.kinds import BUILT_IN
-from tracejudge.judging.stock import STOCK_NEEDS
+from tracejudge.judging.specs.kinds import BUILT_IN
+from tracejudge.judging.specs.stock import STOCK_NEEDS
 from tracejudge.store import Adoption, RegisteredJudge
 from tracejudge_consumer.judge_choice import LEXICAL, judge_label
 from tracejudge_consumer.options import config_option, json_option

@@ -6,11 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
-from tracejudge.judging.client import Completion, Message
+from tracejudge.judging.calls.client import Completion, Message
+from tracejudge.judging.calls.guard import Failure
+from tracejudge.judging.calls.model import JudgeModel
 from tracejudge.judging.division import Division, Room, TooLong, Turn, plain_texts
 from tracejudge.judging.evaluators.base import Facts, FactsEvaluator
-from tracejudge.judging.guard import Failure
-from tracejudge.judging.judgement import (
+from tracejudge.judging.packing import Piece
+from tracejudge.judging.prompts import parts
+from tracejudge.judging.prompts.fence import clean, fenced, is_clean, new_code
+from tracejudge.judging.prompts.hints import suspicious
+from tracejudge.judging.replies.judgement import (
     FEEDBACK_CHARS,
     NO_JUDGEMENT,
     RAW_REPLY_CHARS,
@@ -18,14 +23,17 @@ from tracejudge.judging.judgement import (
     failed_call,
     invalid,
 )
-from tracejudge.judging.model import JudgeModel
-from tracejudge.judging.packing import Piece
-from tracejudge.judging.prompts import parts
-from tracejudge.judging.prompts.fence import clean, fenced, is_clean, new_code
-from tracejudge.judging.prompts.hints import suspicious
-from tracejudge.judging.shapes import MOST_STATEMENTS, UNSUPPORTED, Shape
-from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.verdict import Choice, Number, Unreadable, Verdict, parse_choice, parse_number, parse_verdict
+from tracejudge.judging.replies.verdict import (
+    Choice,
+    Number,
+    Unreadable,
+    Verdict,
+    parse_choice,
+    parse_number,
+    parse_verdict,
+)
+from tracejudge.judging.specs.shapes import MOST_STATEMENTS, UNSUPPORTED, Shape
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import InvalidReason
 
 Sections = Mapping[str, Sequence[tuple[str, str]]]

@@ -11,7 +11,7 @@ from llama_index.core.evaluation.base import BaseEvaluator
 from llama_index.core.prompts.mixin import PromptDictType
 
 from tracejudge.judging.division import Turn
-from tracejudge.judging.judgement import Judgement, not_applicable
+from tracejudge.judging.replies.judgement import Judgement, not_applicable
 from tracejudge.judging.responses import TRACE, TraceResponse
 from tracejudge_sdk.trace import Trace
 

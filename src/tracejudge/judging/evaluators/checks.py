@@ -6,7 +6,7 @@ import re
 from typing import Final, Literal
 
 from tracejudge.judging.evaluators.base import Facts, FactsEvaluator
-from tracejudge.judging.judgement import Judgement
+from tracejudge.judging.replies.judgement import Judgement
 from tracejudge.signals.refusal import is_refusal
 
 REGEX_CHARS: Final = 100_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tracejudge.judging.evaluators.asking import ModelEvaluator, sections_of
 from tracejudge.judging.evaluators.base import Facts
-from tracejudge.judging.judgement import Judgement
-from tracejudge.judging.verdict import Number
+from tracejudge.judging.replies.judgement import Judgement
+from tracejudge.judging.replies.verdict import Number
 
 WORST, BEST = 1.0, 5.0
 

@@ -9,16 +9,16 @@ from typing import Any
 from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
 
-from tracejudge.judging.deadlines import within
+from tracejudge.judging.calls.deadlines import within
+from tracejudge.judging.calls.failures import CallTimeout
+from tracejudge.judging.calls.guard import Failure, Guard
+from tracejudge.judging.calls.meter import Meter
 from tracejudge.judging.evaluators.base import FixedPrompts
 from tracejudge.judging.evaluators.stock_reply import read_stock, reads
-from tracejudge.judging.failures import CallTimeout
-from tracejudge.judging.guard import Failure, Guard
-from tracejudge.judging.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement, failed_call, invalid
 from tracejudge.judging.llama import last_reply
-from tracejudge.judging.meter import Meter
-from tracejudge.judging.spec import JudgeSpec
-from tracejudge.judging.verdict import Unreadable, Verdict
+from tracejudge.judging.replies.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement, failed_call, invalid
+from tracejudge.judging.replies.verdict import Unreadable, Verdict
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import InvalidReason
 
 

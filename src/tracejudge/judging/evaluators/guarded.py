@@ -11,6 +11,7 @@ from llama_index.core.evaluation.base import BaseEvaluator
 
 from tracejudge.clock import Clock
 from tracejudge.judging.cache import CacheKey, VerdictCache
+from tracejudge.judging.calls.failures import describe
 from tracejudge.judging.evaluation import Evaluation, current
 from tracejudge.judging.evaluators.base import (
     LACKING,
@@ -22,10 +23,9 @@ from tracejudge.judging.evaluators.base import (
     texts_of,
     trace_of,
 )
-from tracejudge.judging.failures import describe
-from tracejudge.judging.judgement import Judgement, invalid, not_applicable
+from tracejudge.judging.replies.judgement import Judgement, invalid, not_applicable
 from tracejudge.judging.responses import TraceResponse
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import Decision, InvalidReason
 from tracejudge_sdk.trace import Trace
 

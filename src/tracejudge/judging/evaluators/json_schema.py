@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tracejudge.errors import MissingExtra
 from tracejudge.judging.evaluators.base import Facts, FactsEvaluator
-from tracejudge.judging.judgement import FEEDBACK_CHARS, Judgement
+from tracejudge.judging.replies.judgement import FEEDBACK_CHARS, Judgement
 
 _CODE_FENCE: Final = re.compile(r"\A```[a-zA-Z]*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 _MOST_FAULTS: Final = 5

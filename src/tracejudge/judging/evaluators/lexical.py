@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tracejudge.judging.evaluators.base import Facts, FactsEvaluator
-from tracejudge.judging.judgement import FEEDBACK_CHARS, Judgement, not_applicable
+from tracejudge.judging.replies.judgement import FEEDBACK_CHARS, Judgement, not_applicable
 from tracejudge.signals.lexical import Match, can_split, main_script, match
 
 # Weights of: mean and minimum word share, mean and minimum pair share, unmatched numbers, unmatched names. Shares were

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 from tracejudge.judging.division import TooLong
 from tracejudge.judging.evaluators.asking import Asked, ModelEvaluator, question_sections, too_long
 from tracejudge.judging.evaluators.base import Facts
-from tracejudge.judging.judgement import Judgement
-from tracejudge.judging.verdict import Choice
+from tracejudge.judging.replies.judgement import Judgement
+from tracejudge.judging.replies.verdict import Choice
 
 Winner = Literal["first", "second", "tie"]
 

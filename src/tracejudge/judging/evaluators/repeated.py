@@ -9,7 +9,7 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator
 
 from tracejudge.judging.evaluators.base import FixedPrompts
-from tracejudge.judging.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement
+from tracejudge.judging.replies.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement
 from tracejudge.together import all_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracejudge.judging.evaluators.base import Facts, FactsEvaluator
-from tracejudge.judging.judgement import Judgement
+from tracejudge.judging.replies.judgement import Judgement
 
 
 class HitRateEvaluator(FactsEvaluator):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from llama_index.core.base.embeddings.base import BaseEmbedding
 
 from tracejudge.judging.evaluators.base import Facts, FactsEvaluator
-from tracejudge.judging.judgement import Judgement, invalid
+from tracejudge.judging.replies.judgement import Judgement, invalid
 from tracejudge.scores import InvalidReason
 
 

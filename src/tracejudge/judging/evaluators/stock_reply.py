@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tracejudge.judging.reply_text import Unreadable, no_shape, visible
-from tracejudge.judging.stock import STOCK_READINGS, STOCK_RESULT_TOP
-from tracejudge.judging.verdict import Number, Verdict, parse_number, parse_verdict
+from tracejudge.judging.replies.reply_text import Unreadable, no_shape, visible
+from tracejudge.judging.replies.verdict import Number, Verdict, parse_number, parse_verdict
+from tracejudge.judging.specs.stock import STOCK_READINGS, STOCK_RESULT_TOP
 from tracejudge.scores import InvalidReason
 
 _RESULT: Final = re.compile(r"\[RESULT\]", re.IGNORECASE)

@@ -25,8 +25,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tracejudge.judging.reply_text import Unreadable, explanation_of, json_object, no_shape, refused, visible
-from tracejudge.judging.verdict_words import ANY_WORD, LABELS, LOUD, polarity
+from tracejudge.judging.replies.reply_text import Unreadable, explanation_of, json_object, no_shape, refused, visible
+from tracejudge.judging.replies.verdict_words import ANY_WORD, LABELS, LOUD, polarity
 from tracejudge.scores import InvalidReason
 
 __all__ = [

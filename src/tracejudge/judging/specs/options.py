@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tracejudge.judging.regex_safety import unsafe_repeat
+from tracejudge.judging.specs.regex_safety import unsafe_repeat
 
 _IMPORT_PATH: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
 MOST_GUIDELINES: Final = 20

@@ -8,8 +8,8 @@ from llama_index.core.evaluation.base import EvaluationResult
 from pydantic import ConfigDict
 
 from tracejudge.errors import JudgeGone
+from tracejudge.judging.calls.guard import Failure
 from tracejudge.judging.evaluation import CallRecord
-from tracejudge.judging.guard import Failure
 from tracejudge.scores import Decision, InvalidReason
 
 RAW_REPLY_CHARS: Final = 8_000

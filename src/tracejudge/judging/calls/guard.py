@@ -17,11 +17,11 @@ from typing import Final, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.errors import JudgeDown, JudgeGone
-from tracejudge.judging.circuit import THROTTLED, Circuit, Passage
+from tracejudge.judging.calls.circuit import THROTTLED, Circuit, Passage
+from tracejudge.judging.calls.failures import UNREACHABLE, Diagnosis, OverBudget, SpendUnknown, diagnose, scrub
+from tracejudge.judging.calls.limiter import Limiter
 from tracejudge.judging.evaluation import in_background
-from tracejudge.judging.failures import UNREACHABLE, Diagnosis, OverBudget, SpendUnknown, diagnose, scrub
-from tracejudge.judging.limiter import Limiter
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import Decision, InvalidReason
 
 _LOG: Final = logging.getLogger(__name__)

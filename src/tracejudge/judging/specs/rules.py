@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from tracejudge.judging.kinds import BUILT_IN, Kind
 from tracejudge.judging.prompts import PromptError, check_template
-from tracejudge.judging.secret_like import holds_key, refuse_secrets
-from tracejudge.judging.stock import STOCK_EMBEDDERS, STOCK_NEEDS, STOCK_PATH
+from tracejudge.judging.specs.kinds import BUILT_IN, Kind
+from tracejudge.judging.specs.secret_like import holds_key, refuse_secrets
+from tracejudge.judging.specs.stock import STOCK_EMBEDDERS, STOCK_NEEDS, STOCK_PATH
 
 if TYPE_CHECKING:
-    from tracejudge.judging.spec import JudgeSpec
+    from tracejudge.judging.specs.spec import JudgeSpec
 
 IMPORT_PATH: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
 ENTRY_POINTS: Final = "tracejudge.judges"

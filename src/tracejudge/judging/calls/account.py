@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from tracejudge.judging.caps import ALL_JUDGES, Cap, Span
-from tracejudge.judging.failures import OverBudget
-from tracejudge.judging.loops import PerLoop
+from tracejudge.judging.calls.failures import OverBudget
+from tracejudge.judging.calls.loops import PerLoop
+from tracejudge.judging.specs.caps import ALL_JUDGES, Cap, Span
 from tracejudge.judging.tasks import BudgetLeases, LeaseKey, SpendSource
 
 SHARES: Final = 20

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tracejudge.judging.caps import Caps
-from tracejudge.judging.identity import identity_of, judge_id_of
-from tracejudge.judging.kinds import BUILT_IN, Kind, Need
 from tracejudge.judging.prompts import read_prompt
-from tracejudge.judging.spec_rules import check_whole, import_path, plain_url, plain_values, whole_kind
-from tracejudge.judging.stock import STOCK_NEEDS, STOCK_SCALES, STOCK_THRESHOLDS
+from tracejudge.judging.specs.caps import Caps
+from tracejudge.judging.specs.identity import identity_of, judge_id_of
+from tracejudge.judging.specs.kinds import BUILT_IN, Kind, Need
+from tracejudge.judging.specs.rules import check_whole, import_path, plain_url, plain_values, whole_kind
+from tracejudge.judging.specs.stock import STOCK_NEEDS, STOCK_SCALES, STOCK_THRESHOLDS
 from tracejudge.scores import JudgeId
 
 TYPICAL_MOST_REPLY_TOKENS: Final = 4_096

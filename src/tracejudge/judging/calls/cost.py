@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 
 CHARS_PER_TOKEN: Final = 3.6
 """Of English prose under the usual tokenisers (about 4); taken a little low, so that estimates err on the dear side."""

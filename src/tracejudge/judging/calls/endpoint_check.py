@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import aiohttp
 
-from tracejudge.judging.failures import scrub
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.calls.failures import scrub
+from tracejudge.judging.specs.spec import JudgeSpec
 
 _TIMEOUT_S: Final = 10.0
 _MAX_BYTES: Final = 4_000_000

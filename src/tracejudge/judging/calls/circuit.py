@@ -26,7 +26,7 @@ from typing import Final, Literal
 
 from tracejudge.clock import Clock
 from tracejudge.errors import JudgeDown, JudgeGone
-from tracejudge.judging.loops import PerLoop, Turnstile
+from tracejudge.judging.calls.loops import PerLoop, Turnstile
 
 UNPROVEN_CALLS: Final = 5
 UNREACHED: Final = 3

@@ -12,7 +12,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from tracejudge.judging.options import (
+from tracejudge.judging.replies.verdict import PARSER
+from tracejudge.judging.specs.options import (
     EmbeddingOptions,
     GuidelineOptions,
     JsonSchemaOptions,
@@ -21,8 +22,7 @@ from tracejudge.judging.options import (
     RankOptions,
     RegexOptions,
 )
-from tracejudge.judging.shapes import BETTER, BROKEN, REASON, SCORE, UNSUPPORTED, Shape
-from tracejudge.judging.verdict import PARSER
+from tracejudge.judging.specs.shapes import BETTER, BROKEN, REASON, SCORE, UNSUPPORTED, Shape
 
 Need = Literal["query", "response", "context", "reference", "expected_ids", "latency_ms"]
 """What a judge cannot do without; a trace that lacks it is not_applicable. `context` is a passage with text."""

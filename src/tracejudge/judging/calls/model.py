@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from tracejudge.judging.client import Completer, Completion, Message
-from tracejudge.judging.failures import CallError
-from tracejudge.judging.guard import Failure, Guard
-from tracejudge.judging.meter import Counted, Meter
+from tracejudge.judging.calls.client import Completer, Completion, Message
+from tracejudge.judging.calls.failures import CallError
+from tracejudge.judging.calls.guard import Failure, Guard
+from tracejudge.judging.calls.meter import Counted, Meter
 from tracejudge.judging.packing import text_tokens
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 
 
 class JudgeModel:

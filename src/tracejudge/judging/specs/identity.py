@@ -14,12 +14,12 @@ import json
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
-from tracejudge.judging.stock import STOCK_CODE, STOCK_READINGS
-from tracejudge.judging.verdict import PARSER
+from tracejudge.judging.replies.verdict import PARSER
+from tracejudge.judging.specs.stock import STOCK_CODE, STOCK_READINGS
 from tracejudge.scores import JudgeId
 
 if TYPE_CHECKING:
-    from tracejudge.judging.spec import JudgeSpec
+    from tracejudge.judging.specs.spec import JudgeSpec
 
 TRANSPORT_OPTIONS: Final = frozenset(
     {

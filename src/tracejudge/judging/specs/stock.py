@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from tracejudge.judging.kinds import Need
+from tracejudge.judging.specs.kinds import Need
 
 STOCK_PATH: Final = "llama_index.core.evaluation"
 

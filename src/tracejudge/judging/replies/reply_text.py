@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tracejudge.judging.verdict_words import REFUSAL
+from tracejudge.judging.replies.verdict_words import REFUSAL
 from tracejudge.scores import InvalidReason
 
 

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeVar
 
 from tracejudge.clock import Clock
-from tracejudge.judging.budget import Budget
-from tracejudge.judging.cost import TYPICAL_REPLY_TOKENS, call_cost_usd
-from tracejudge.judging.deadlines import Deadlines, within
+from tracejudge.judging.calls.budget import Budget
+from tracejudge.judging.calls.cost import TYPICAL_REPLY_TOKENS, call_cost_usd
+from tracejudge.judging.calls.deadlines import Deadlines, within
+from tracejudge.judging.calls.failures import UNREACHABLE, Diagnosis, billed_nothing, diagnose
+from tracejudge.judging.calls.limiter import Limiter
 from tracejudge.judging.entropy import hex_digits
 from tracejudge.judging.evaluation import CallRecord, current
-from tracejudge.judging.failures import UNREACHABLE, Diagnosis, billed_nothing, diagnose
-from tracejudge.judging.limiter import Limiter
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.specs.spec import JudgeSpec
 
 T = TypeVar("T")
 

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 
 from tracejudge.clock import Clock
 from tracejudge.errors import ServiceUnavailable, TraceJudgeError
-from tracejudge.judging.account import Account, Window
-from tracejudge.judging.caps import Span
-from tracejudge.judging.failures import OverBudget, SpendUnknown
-from tracejudge.judging.loops import Turnstile
+from tracejudge.judging.calls.account import Account, Window
+from tracejudge.judging.calls.failures import OverBudget, SpendUnknown
+from tracejudge.judging.calls.loops import Turnstile
+from tracejudge.judging.specs.caps import Span
 from tracejudge.judging.tasks import RunCaps
 
 _LOG: Final = logging.getLogger(__name__)

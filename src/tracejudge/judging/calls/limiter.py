@@ -17,9 +17,9 @@ from functools import partial
 from typing import Final
 
 from tracejudge.clock import Clock, SystemClock
-from tracejudge.judging.adaptive import Concurrency
-from tracejudge.judging.pace import Pace
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.calls.adaptive import Concurrency
+from tracejudge.judging.calls.pace import Pace
+from tracejudge.judging.specs.spec import JudgeSpec
 
 LIVE_MOMENT_S: Final = 10.0
 """Live traffic that paused for less than this still keeps half of the slots free for itself."""

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
-from tracejudge.judging.failures import CallError, CallTimeout
-from tracejudge.judging.loops import PerLoop
+from tracejudge.judging.calls.failures import CallError, CallTimeout
+from tracejudge.judging.calls.loops import PerLoop
 
 T = TypeVar("T")
 

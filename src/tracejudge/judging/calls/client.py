@@ -17,10 +17,10 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from tracejudge.judging.cost import tokens_of
-from tracejudge.judging.failures import CallError, MalformedReply, retry_after_s, scrub
-from tracejudge.judging.loops import PerLoop
-from tracejudge.judging.spec import JudgeSpec
+from tracejudge.judging.calls.cost import tokens_of
+from tracejudge.judging.calls.failures import CallError, MalformedReply, retry_after_s, scrub
+from tracejudge.judging.calls.loops import PerLoop
+from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.quick import made_quickly
 
 _MAX_REPLY_BYTES: Final = 4_000_000
