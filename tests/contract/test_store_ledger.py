@@ -115,3 +115,29 @@ def test_a_trace_of_midnight_counts_once_and_one_at_the_end_not_at_all(contract_
     (line,) = contract_store.ledger.equation(START, midnight + timedelta(hours=1))
     assert (line.traces, line.passed) == (2, 2)
     assert [one.traces for one in contract_store.ledger.equation(START, midnight)] == [1]
+
+
+def test_the_equation_of_one_app_or_environment_adds_up_and_those_of_all_make_the_whole(contract_store: Store) -> None:
+    judge = JudgeId("lexical@000000000000")
+    contract_store.judges.register([registered("lexical", START)])
+    contract_store.judges.adopt(Adoption(judge_name="lexical", judge_id=judge, live_from=START - timedelta(days=9)))
+    places = [("shop", "production"), ("shop", "staging"), ("help", "production")]
+    for number, (app, environment) in enumerate(places):
+        here = {"app": app, "environment": environment}
+        contract_store.traces.insert([stored(i, **here) for i in range(3 * number, 3 * number + 3)])
+        contract_store.scores.insert([make_score(3 * number, **here)])
+        contract_store.ledger.insert([ledger_row(3 * number + 1, Decision.SAMPLED_OUT, **here)])
+    # Only of this app is there a judge of this name.
+    strict = {"judge_name": "strict", "judge_id": JudgeId("strict@1"), "app": "help"}
+    contract_store.scores.insert([make_score(6, **strict)])
+
+    def lines(**scope: str) -> dict[str, tuple[int, int, int, int]]:
+        found = contract_store.ledger.equation(DAY.start, DAY.end, **scope)
+        return {one.judge_name: (one.traces, one.passed, sum(one.decisions.values()), one.unaccounted) for one in found}
+
+    assert lines() == {"lexical": (9, 3, 3, 3), "strict": (9, 1, 0, 8)}
+    assert lines(app="shop") == {"lexical": (6, 2, 2, 2)}
+    assert lines(app="shop", environment="staging") == {"lexical": (3, 1, 1, 1)}
+    assert lines(environment="production") == {"lexical": (6, 2, 2, 2), "strict": (6, 1, 0, 5)}
+    assert lines(app="help") == {"lexical": (3, 1, 1, 1), "strict": (3, 1, 0, 2)}
+    assert lines(app="nobody") == {}

@@ -130,3 +130,30 @@ def test_a_run_that_is_not_there_is_told_and_one_half_judged_says_how_it_goes_on
     text = said(capsys, "--run", "try-1", expect=EXIT_DONE)  # of a run with a selection the rest is no gap
     assert "12 traces = 1 scored + 0 invalid + 0 not applicable + 0 sampled out + 11 not chosen" in text
     assert "GAP" not in text
+
+
+def test_of_one_app_the_terms_add_up_and_dead_letters_are_said_to_be_of_all(
+    settings: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(store, decided=6)
+    help_desk = [make_trace(30 + n, app="help", event_time=NOW - timedelta(minutes=40 + n)) for n in range(3)]
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=NOW) for trace in help_desk])
+    judged = help_desk[0]
+    store.scores.insert(
+        [make_score(trace_id=judged.trace_id, app="help", event_time=judged.event_time, judge_id=LEXICAL)]
+    )
+    text = said(capsys, "--run", "live", expect=EXIT_FAILED)
+    assert "15 traces = 12 scored" in text
+    assert "beside them 4 dead letters (4 not_json), by the time" in text
+
+    text = said(capsys, "--app", "shop", expect=EXIT_DONE)
+    assert "12 traces = 11 scored + 0 invalid" in text
+    assert "beside them 4 dead letters (4 not_json), of all apps and environments, by the time" in text
+    text = said(capsys, "--app", "help", "--environment", "production", expect=EXIT_FAILED)
+    assert "3 traces = 1 scored" in text
+    facts: Any = json.loads(said(capsys, "--app", "help", "--json", expect=EXIT_FAILED))
+    assert (facts["app"], facts["environment"]) == ("help", None)
+    assert [(line["traces"], line["unaccounted"]) for line in facts["lines"]] == [(3, 2)]
+    text = said(capsys, "--app", "help", "--environment", "staging", expect=EXIT_DONE)
+    assert "no traces between" in text
+    assert "UTC in this slice" in text

@@ -133,6 +133,23 @@ def test_a_slice_of_few_answers_has_no_bar_and_says_so(at: Workplace, store: Sto
     assert "100.0 %" not in section
 
 
+def test_what_was_not_judged_is_of_the_app_and_environment_that_the_report_is_of(at: Workplace, store: Store) -> None:
+    elsewhere = [make_trace(3000 + n, event_time=START, app="help") for n in range(7)]
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=START) for trace in elsewhere])
+
+    def section(*args: str) -> str:
+        at("report", *WINDOW, "--html", "r.html", *args)
+        text = (at.folder / "r.html").read_text(encoding="utf-8")
+        found = text[text.index("Every trace accounted for") :]
+        return found[: found.index("</section>")]
+
+    assert "app shop in production<" in section("--app", "shop")
+    assert ">300<" in section("--app", "shop")
+    assert "all apps in production<" in section()
+    assert ">307<" in section()
+    assert "app shop in production, whatever the version<" in section("--app", "shop", "--version", "v1")
+
+
 def test_the_figures_are_those_of_rates(at: Workplace) -> None:
     told = at.json("report", *WINDOW, "--html", "r.html")
     rates = at.json("rates", *WINDOW, "--step", "all")

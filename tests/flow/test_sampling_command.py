@@ -15,7 +15,7 @@ from tracejudge.alerts.detector import DropDetector
 from tracejudge.alerts.sums import Place, Sums
 from tracejudge.alerts.weights import WeightScale
 from tracejudge.sampling import Epoch, GovernedRates, epoch_number
-from tracejudge.scores import JudgeId
+from tracejudge.scores import Decision, JudgeId, LedgerRow
 from tracejudge.store import SamplingEpoch, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
@@ -153,6 +153,23 @@ def test_a_plan_counts_what_the_policy_would_judge(
     assert "cannot see -5, -1 within a day" in text
     assert "too thin" not in text
     assert "too thin" in called(capsys, "plan", "--config", config, *WINDOW, "--per-hour", "0.5")
+
+
+def test_how_many_answers_a_judge_can_judge_is_learned_from_the_traffic_of_the_plan(
+    store: Store, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    insert_day(store, 2400)
+    (line, *_) = told(capsys, "plan", "--config", config, *WINDOW, "--per-hour", "10")["lines"]
+    nothing_to_judge = [
+        LedgerRow(
+            environment="production", app="help", version="v1", category="", trace_id=f"h-{n}", event_time=START,
+            judge_name="dear", judge_id=JUDGE, decision=Decision.NOT_APPLICABLE, reason="no_context", decided_at=START,
+        )
+        for n in range(2000)
+    ]  # fmt: skip
+    store.ledger.insert(nothing_to_judge)
+    (same, *_) = told(capsys, "plan", "--config", config, *WINDOW, "--per-hour", "10", "--app", "shop")["lines"]
+    assert same["effective_per_day"] == line["effective_per_day"]
 
 
 def test_faults_of_a_tried_policy_are_named(

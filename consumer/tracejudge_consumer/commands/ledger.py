@@ -25,6 +25,7 @@ from tracejudge_consumer.wiring import connect_store
 Examples:
   tracejudge ledger --since 7d
   tracejudge ledger --since 24h --hourly --json
+  tracejudge ledger --app shop --environment production
 Exit status: 0 all add up, 1 a trace is unaccounted for (neither judged nor with a reason why
 not), 64 there is no such run.""",
 )
@@ -33,15 +34,26 @@ not), 64 there is no such run.""",
 @click.option("--since", type=Moment(), default="24h", show_default=True, help="From when on, by event time.")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: 10 min ahead]")
 @click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Of this run.")
+@click.option("--app", default=None, help="Only traces of this app.")
+@click.option("--environment", default=None, help="Only traces of this environment.  [default: all]")
 @click.option("--hourly", is_flag=True, help="One line per hour.")
-def command(config: str, as_json: bool, since: datetime, until: datetime | None, run_id: str, hourly: bool) -> int:
+def command(
+    config: str,
+    as_json: bool,
+    since: datetime,
+    until: datetime | None,
+    run_id: str,
+    app: str | None,
+    environment: str | None,
+    hourly: bool,
+) -> int:
     """Account for every trace, per judge."""
     # Services' clocks may run a little ahead of ours; their traces belong to the present too.
     end = until or datetime.now(timezone.utc) + timedelta(minutes=10)
     check_order(since, until)
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
-        lines = store.ledger.equation(since, end, run_id=run_id, hourly=hourly)
+        lines = store.ledger.equation(since, end, run_id=run_id, hourly=hourly, environment=environment, app=app)
         places = store.dead_letters.by_partition(since, end)
         if not lines:
             require_run(store, run_id)
@@ -57,18 +69,21 @@ def command(config: str, as_json: bool, since: datetime, until: datetime | None,
     for place in places:
         dead[place.reason] += place.count
     if as_json:
-        facts = {"since": since, "until": end, "run": run_id, "lines": lines, "dead_letters": dead}
-        click.echo(to_json({**facts, "dead_letters_by_partition": places}))
+        facts = {"since": since, "until": end, "run": run_id, "environment": environment, "app": app, "lines": lines}
+        click.echo(to_json({**facts, "dead_letters": dead, "dead_letters_by_partition": places}))
         return EXIT_FAILED if gaps else EXIT_DONE
     out = console()
     if not lines:
-        out.print(f"no traces between {instant(since)} and {instant(end)} UTC; try a longer --since")
+        where = "" if app is environment is None else " in this slice"
+        out.print(f"no traces between {instant(since)} and {instant(end)} UTC{where}; try a longer --since")
     else:
         out.print(ledger_table(lines, rest=rest.lower()))
         for line in lines:
             if line.hour is None:
                 out.print(f"{_label(line)}: {equation(line, rest=rest)}")
-    out.print(f"beside them {dead_letters(dead)}, by the time they were read")
+    # What could not be read names no app: none of them may pass for one of the slice's, or for none.
+    whose = "" if app is environment is None or not dead else ", of all apps and environments"
+    out.print(f"beside them {dead_letters(dead)}{whose}, by the time they were read")
     if places:
         out.print(dead_table(places, hourly=hourly))
     for line in lines:

@@ -176,8 +176,7 @@ def _compared(a: str, b: str, comparison: Comparison) -> Section:
 
 
 def _not_judged(store: Store, query: RateQuery) -> Section:
-    # Of all environments and apps: the ledger's equation knows no slices.
-    lines = store.ledger.equation(query.start, query.end)
+    lines = store.ledger.equation(query.start, query.end, environment=query.environment, app=query.app)
     columns = [("judge", False), ("traces", True), ("judged", True), ("why not", False)]
     rows = [
         [
@@ -190,8 +189,16 @@ def _not_judged(store: Store, query: RateQuery) -> Section:
         ]
         for line in lines
     ]
-    heading = "Every trace accounted for, in all environments and apps"
+    heading = f"Every trace accounted for, {_whole_slice(query)}"
     return Section(heading=heading, parts=(table(columns, rows),) if rows else ())
+
+
+def _whole_slice(query: RateQuery) -> str:
+    """What the equation is of, which knows no versions and no categories."""
+    app = "all apps" if query.app is None else f"app {query.app}"
+    narrower = [name for name in ("version", "category") if getattr(query, name) is not None]
+    whole = f", whatever the {' and '.join(narrower)}" if narrower else ""
+    return f"{app} in {query.environment or 'all environments'}{whole}"
 
 
 def _alerts(store: Store, query: RateQuery) -> Section:

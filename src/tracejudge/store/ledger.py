@@ -14,6 +14,7 @@ from tracejudge.scores import LIVE_RUN, Decision, JudgeId, LedgerRow
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.coverage import cut_off
 from tracejudge.store.judges import Judges
+from tracejudge.store.places import scope_of
 from tracejudge.store.queries import RateQuery
 from tracejudge.store.rows import CutOff, Inserted, LedgerLine, RegisteredJudge
 from tracejudge.store.table import Columns, RejectSink, Table, Where
@@ -105,16 +106,24 @@ class Ledger(Table[LedgerRow]):
         return cut_off(self._connection, query)
 
     def equation(
-        self, since: datetime, until: datetime, *, run_id: str = LIVE_RUN, hourly: bool = False
+        self,
+        since: datetime,
+        until: datetime,
+        *,
+        run_id: str = LIVE_RUN,
+        hourly: bool = False,
+        environment: str | None = None,
+        app: str | None = None,
     ) -> list[LedgerLine]:
         """One line for each judge that has traces to answer for in [since, until) of event time, or for each of its
-        hours (UTC).
+        hours (UTC); of one environment and app, or of any.
 
         The judges are those seen in that time and, for live traces, those ever adopted: a consumer that died before it
         decided anything shows as unaccounted traces. Memory grows with a day's traces times the judges.
         """
-        days = self._days(since, until)
-        names = self._names(since, until, run_id) if days else []
+        scope = _Scope(environment, app)
+        days = self._days(since, until, scope.within(since, until))
+        names = self._names(scope.within(since, until), run_id) if days else []
         registered = _registered(self._judges.all())
         # A replay is judged for what it was asked about; when its judges were registered says nothing there.
         first = {name: registered[name].first for name in names if name in registered and run_id == LIVE_RUN}
@@ -122,7 +131,9 @@ class Ledger(Table[LedgerRow]):
         ids: dict[tuple[str, datetime | None], Counter[JudgeId]] = defaultdict(Counter)
         flagged: set[str] = set()
         for start, end in days:
-            for hour_s, name, judge_id, fate, heuristic, count in self._fates(start, end, run_id, names, first):
+            for hour_s, name, judge_id, fate, heuristic, count in self._fates(
+                scope.within(start, end), run_id, names, first
+            ):
                 hour = _hour(hour_s, hourly)
                 found[name, hour][fate] += count
                 if judge_id:
@@ -144,42 +155,35 @@ class Ledger(Table[LedgerRow]):
             )
         return lines
 
-    def _names(self, since: datetime, until: datetime, run_id: str) -> list[str]:
+    def _names(self, window: Where, run_id: str) -> list[str]:
         """The judges to draw lines for."""
-        window = (
-            "WHERE run_id = {run_id:String} AND event_time >= {start:DateTime64(6, 'UTC')} "
-            "AND event_time < {end:DateTime64(6, 'UTC')}"
-        )
+        window.equal("run_id", run_id)
         rows = self._connection.query(
             f"SELECT DISTINCT toString(judge_name) FROM scores {window} "
             f"UNION DISTINCT SELECT DISTINCT toString(judge_name) FROM ledger {window}",
-            {**_window(since, until), "run_id": run_id},
+            window.parameters,
         )
         adopted = self._judges.adoptions() if run_id == LIVE_RUN else []
         return sorted({str(row[0]) for row in rows} | {one.judge_name for one in adopted})
 
-    def _days(self, since: datetime, until: datetime) -> list[tuple[datetime, datetime]]:
+    def _days(self, since: datetime, until: datetime, window: Where) -> list[tuple[datetime, datetime]]:
         """The days (UTC) of [since, until) that hold anything, cut to it: no statement holds more than one's traces.
 
         A backlog read from a file may be years old; asking for every day since then would take minutes.
         """
-        window = "WHERE event_time >= {start:DateTime64(6, 'UTC')} AND event_time < {end:DateTime64(6, 'UTC')}"
         day = "toUnixTimestamp(toStartOfDay(event_time, 'UTC'))"
         rows = self._connection.query(
             " UNION DISTINCT ".join(
                 f"SELECT DISTINCT {day} AS day FROM {table} {window}" for table in ("traces", "scores", "ledger")
             ),
-            _window(since, until),
+            window.parameters,
         )
         midnights = sorted(EPOCH + timedelta(seconds=int(row[0])) for row in rows)
         return [(max(since, midnight), min(until, midnight + timedelta(days=1))) for midnight in midnights]
 
-    def _fates(
-        self, start: datetime, end: datetime, run_id: str, names: Sequence[str], first: Mapping[str, datetime]
-    ) -> list[Row]:
+    def _fates(self, window: Where, run_id: str, names: Sequence[str], first: Mapping[str, datetime]) -> list[Row]:
         """Counts of what became of each trace, by hour and judge: an outcome, a decision, or "unaccounted"."""
-        days = "event_time >= {start:DateTime64(6, 'UTC')} AND event_time < {end:DateTime64(6, 'UTC')}"
-        where = f"WHERE run_id = {{run_id:String}} AND {days}"
+        where = f"{window} AND run_id = {{run_id:String}}"
         trace = "judge_name, environment, app, event_time, trace_id"
         plain = "toString(judge_name) AS judge_name, environment, app, event_time, trace_id"
         # A score beats a decision, those beat each other by _STRENGTH, anything beats having nothing; of several
@@ -197,12 +201,12 @@ class Ledger(Table[LedgerRow]):
             f"FROM ledger FINAL {where} UNION ALL "
             "SELECT judge.1 AS judge_name, environment, app, event_time, trace_id, '' AS judge_id, "
             "'unaccounted' AS fate, 5 AS rank, toDateTime64(0, 6, 'UTC') AS at, toUInt8(0) AS flag "
-            f"FROM (SELECT environment, app, event_time, trace_id, ingested_at FROM traces FINAL WHERE {days}) "
+            f"FROM (SELECT environment, app, event_time, trace_id, ingested_at FROM traces FINAL {window}) "
             "ARRAY JOIN arrayZip({names:Array(String)}, {firsts_ms:Array(Int64)}) AS judge "
             "WHERE toUnixTimestamp64Milli(ingested_at) >= judge.2"
             f") GROUP BY {trace}) GROUP BY hour, judge_name, winner",
             {
-                **_window(start, end),
+                **window.parameters,
                 "run_id": run_id,
                 "names": list(names),
                 "firsts_ms": [
@@ -244,6 +248,20 @@ class Ledger(Table[LedgerRow]):
         return LedgerRow(**cells)
 
 
+class _Scope(NamedTuple):
+    """What the equation is of."""
+
+    environment: str | None
+    app: str | None
+
+    def within(self, start: datetime, end: datetime) -> Where:
+        return scope_of(self.environment, self.app).add(
+            "event_time >= {start:DateTime64(6, 'UTC')} AND event_time < {end:DateTime64(6, 'UTC')}",
+            start=bound_instant("since", start),
+            end=bound_instant("until", end),
+        )
+
+
 class _Registered(NamedTuple):
     """What the registrations of one judge name say together."""
 
@@ -273,10 +291,6 @@ def _line(name: str, judge_id: JudgeId, hour: datetime | None, fates: Counter[st
         unaccounted=fates["unaccounted"],
         heuristic=heuristic,
     )
-
-
-def _window(start: datetime, end: datetime) -> dict[str, str]:
-    return {"start": bound_instant("since", start), "end": bound_instant("until", end)}
 
 
 def _hour(seconds: int, hourly: bool) -> datetime | None:

@@ -240,7 +240,8 @@ def _known(
         price = usd / verdicts if verdicts >= 20 and usd > 0.0 else None
         if price is None and guessed.usd is not None and guessed.traces:
             price = guessed.usd / guessed.traces
-    lines = [line for line in store.ledger.equation(since, end) if line.judge_name == spec.name]
+    accounted = store.ledger.equation(since, end, environment=environment, app=app)
+    lines = [line for line in accounted if line.judge_name == spec.name]
     scored = sum(line.passed + line.failed + line.invalid for line in lines)
     nothing = sum(count for line in lines for why, count in line.decisions.items() if why.value == "not_applicable")
     applicable = scored / (scored + nothing) if scored + nothing >= 50 else 1.0
