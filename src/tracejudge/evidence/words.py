@@ -69,7 +69,7 @@ def finding_says(finding: Finding) -> str:
         return (
             f"the mix of traffic moved: {name} went from {percent(finding.share_before)} to "
             f"{percent(finding.share_since)} of the traffic; shifts between values of {plain(finding.attribute)} "
-            f"are {part}"
+            f"are {part} (a rule grouped by {plain(finding.attribute)} is silent about shifts)"
         )
     if finding.kind == "new":
         return f"{name} is new and at {rate_of(finding.since)}, {part}{same}"
