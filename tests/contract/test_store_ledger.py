@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -123,15 +124,15 @@ def test_the_equation_of_one_app_or_environment_adds_up_and_those_of_all_make_th
     contract_store.judges.adopt(Adoption(judge_name="lexical", judge_id=judge, live_from=START - timedelta(days=9)))
     places = [("shop", "production"), ("shop", "staging"), ("help", "production")]
     for number, (app, environment) in enumerate(places):
-        here = {"app": app, "environment": environment}
+        here: dict[str, Any] = {"app": app, "environment": environment}
         contract_store.traces.insert([stored(i, **here) for i in range(3 * number, 3 * number + 3)])
         contract_store.scores.insert([make_score(3 * number, **here)])
         contract_store.ledger.insert([ledger_row(3 * number + 1, Decision.SAMPLED_OUT, **here)])
     # Only of this app is there a judge of this name.
-    strict = {"judge_name": "strict", "judge_id": JudgeId("strict@1"), "app": "help"}
+    strict: dict[str, Any] = {"judge_name": "strict", "judge_id": JudgeId("strict@1"), "app": "help"}
     contract_store.scores.insert([make_score(6, **strict)])
 
-    def lines(**scope: str) -> dict[str, tuple[int, int, int, int]]:
+    def lines(**scope: Any) -> dict[str, tuple[int, int, int, int]]:
         found = contract_store.ledger.equation(DAY.start, DAY.end, **scope)
         return {one.judge_name: (one.traces, one.passed, sum(one.decisions.values()), one.unaccounted) for one in found}
 
