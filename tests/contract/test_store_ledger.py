@@ -129,11 +129,10 @@ def test_the_equation_of_one_app_or_environment_adds_up_and_those_of_all_make_th
         contract_store.scores.insert([make_score(3 * number, **here)])
         contract_store.ledger.insert([ledger_row(3 * number + 1, Decision.SAMPLED_OUT, **here)])
     # Only of this app is there a judge of this name.
-    strict: dict[str, Any] = {"judge_name": "strict", "judge_id": JudgeId("strict@1"), "app": "help"}
-    contract_store.scores.insert([make_score(6, **strict)])
+    contract_store.scores.insert([make_score(6, judge_name="strict", judge_id=JudgeId("strict@1"), app="help")])
 
-    def lines(**scope: Any) -> dict[str, tuple[int, int, int, int]]:
-        found = contract_store.ledger.equation(DAY.start, DAY.end, **scope)
+    def lines(app: str | None = None, environment: str | None = None) -> dict[str, tuple[int, int, int, int]]:
+        found = contract_store.ledger.equation(DAY.start, DAY.end, environment=environment, app=app)
         return {one.judge_name: (one.traces, one.passed, sum(one.decisions.values()), one.unaccounted) for one in found}
 
     assert lines() == {"lexical": (9, 3, 3, 3), "strict": (9, 1, 0, 8)}

@@ -131,7 +131,7 @@ def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> N
     assert "min-effective" in at("rates", "--min-effective", "-5", expect=EXIT_USAGE)
     joined = " ".join(at("rates", "--by", "tags.tenant,version", expect=EXIT_USAGE).split())
     assert "write --by tags.tenant --by version" in joined
-    assert "no data, not zero" in at("rates", "--since", "3650d", "--app", "nobody")
+    assert "there is no app 'nobody'" in at("rates", "--since", "3650d", "--app", "nobody", expect=EXIT_USAGE)
     assert "reason" in at("worst", "--since", "3650d", "-n", "3")
     assert at.json("worst", "--since", "3650d", "-n", "3", "--judge", "lexical")
     assert "lexical (heuristic)" in at("tail", "--once", "--last", "1h")

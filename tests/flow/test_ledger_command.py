@@ -154,6 +154,7 @@ def test_of_one_app_the_terms_add_up_and_dead_letters_are_said_to_be_of_all(
     facts: Any = json.loads(said(capsys, "--app", "help", "--json", expect=EXIT_FAILED))
     assert (facts["app"], facts["environment"]) == ("help", None)
     assert [(line["traces"], line["unaccounted"]) for line in facts["lines"]] == [(3, 2)]
+    store.traces.insert([StoredTrace(trace=make_trace(40, environment="staging"), ingested_at=NOW)])
     text = said(capsys, "--app", "help", "--environment", "staging", expect=EXIT_DONE)
     assert "no traces between" in text
     assert "UTC in this slice" in text

@@ -15,7 +15,7 @@ from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
 from tests.support.workplace import Workplace
 from tracejudge.store import open_store
-from tracejudge_consumer.cli import EXIT_INTERRUPTED, EXIT_UNDECIDED, EXIT_USAGE
+from tracejudge_consumer.cli import EXIT_INTERRUPTED, EXIT_USAGE
 
 DAY = ("--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z")
 
@@ -86,7 +86,7 @@ def test_from_a_users_complaint_to_a_label(at: Workplace, monkeypatch: pytest.Mo
     assert ids(at.json("find", "--contains", "退款")) == ["t-7"]
     assert ids(at.json("find", "item", "5", "--until", "2026-01-01T12:00:06Z")) == ["t-5"]
     assert ids(at.json("find", "--outcome", "failed")) == ["t-7"]
-    assert ids(at.json("find", "--app", "other")) == []
+    assert ids(at.json("find", "--version", "v9")) == []
     assert "words must match whole" in at("find", "unicorn")
     nobody = at("find", "--user", "nobody")
     assert "the pseudonym as it was logged" in nobody
@@ -224,21 +224,6 @@ def test_every_verb_says_alike_that_a_run_is_not_there(at: Workplace, command: s
     assert told.startswith("error: there is no run 'nope'; ")
     assert "`tracejudge replay --run NAME` makes one" in told
     assert not (at.folder / "rows.jsonl").exists()
-
-
-def test_rates_and_replay_say_which_names_they_do_not_know(at: Workplace) -> None:
-    told = at("rates", *DAY, "--app", "shpo", "--where", "status=ok")
-    assert "apps with scores in this time: shop; none is called shpo" in told
-    told = at("rates", *DAY, "--judge", "strict", "--json", expect=EXIT_USAGE)
-    assert "there is no judge 'strict'" in told
-    assert "has scores of lexical" in told
-    assert "none" not in at("rates", *DAY, "--app", "shop", "--version", "v9"), "both names are known"
-
-    replay = ("replay", "--judge", "lexical", "--run", "try-1", "--app", "shpo")
-    told = at(*replay, expect=EXIT_UNDECIDED)
-    assert "try another --app" in told
-    assert "--since" not in told
-    assert "a longer --since, or another --app" in at(*replay, "--since", "1h", expect=EXIT_UNDECIDED)
 
 
 def test_migrate_sets_how_long_things_are_kept(at: Workplace, store_url: str) -> None:

@@ -23,6 +23,7 @@ from tracejudge_consumer.comparable import (
     side_of,
     the_judge,
 )
+from tracejudge_consumer.named_slice import require_slice
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, interval, money, one_line, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -87,6 +88,8 @@ def command(
     where = TraceFilter(start=since, end=until, environment=environment, app=app)
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
+        if environment is not None or app is not None:
+            require_slice(store, environment=environment, app=app)
         if cases:
             by_judge = the_judge(store, judge, case_run)
             if judges_pairs(store, by_judge, case_run, settings.judges):
@@ -118,10 +121,11 @@ def command(
                 labels_a=labels_of(store, measured.a),
                 labels_b=labels_of(store, measured.b),
             )
-    if result.pairs == 0:
-        raise NothingToDecide(
-            f"no trace has a score in both {a} and {b}: `tracejudge replay` judges stored traces under another judge"
-        )
+        if result.pairs == 0:
+            raise NothingToDecide(
+                f"no trace has a score in both {a} and {b}: `tracejudge replay` judges stored traces under another "
+                "judge"
+            )
     said = in_words(result, answers=cases)
     if as_json:
         told = {"a": a, "b": b, "comparison": result, "in_words": said}

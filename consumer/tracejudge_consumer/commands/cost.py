@@ -13,6 +13,7 @@ import click
 from tracejudge.counted import counted
 from tracejudge.store import CostRow
 from tracejudge_consumer.named_run import require_run
+from tracejudge_consumer.named_slice import require_slice
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, money, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -83,8 +84,10 @@ def command(
             if judge in (None, row.judge_name, row.judge_id)
             and all(value is None or getattr(row, name) == value for name, value in wanted.items())
         ]
-        if run_id is not None and not rows:
-            require_run(store, run_id)
+        if not rows:
+            if run_id is not None:
+                require_run(store, run_id)
+            require_slice(store, environment=environment, app=app)
     lines = cost_lines(rows, by=by)
     (total,) = cost_lines(rows, by=()) or (_sum({}, ()),)
     if as_json:

@@ -20,6 +20,7 @@ from tracejudge.errors import CheckFailed, NothingToDecide
 from tracejudge.scores import Label, TraceKey
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.named_run import listed
+from tracejudge_consumer.named_slice import require_slice
 from tracejudge_consumer.options import (
     Moment,
     Number,
@@ -109,10 +110,11 @@ def build_command(
         for label in store.labels.all():
             labels[TraceKey(label.environment, label.app, label.trace_id)].append(label)
         found = build(lambda: _traffic(store, where), policy, labels=labels, digester=Digester(os.environ.get(KEY_ENV)))
-    if not found.rows:
-        raise NothingToDecide(
-            "no stored trace with its texts in this selection; try a longer --since, or another --app"
-        )
+        if not found.rows:
+            require_slice(store, environment=environment, app=app)
+            raise NothingToDecide(
+                "no stored trace with its texts in this selection; try a longer --since, or another --app"
+            )
     facts = {
         "built_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "release": release_of("tracejudge"),

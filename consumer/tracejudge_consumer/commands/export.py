@@ -16,6 +16,7 @@ from tracejudge.datasets.write import write_line
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import ScoreFilter, Store, TraceFilter, Wanted
 from tracejudge_consumer.named_run import require_run
+from tracejudge_consumer.named_slice import require_judge, require_slice
 from tracejudge_consumer.options import Moment, OutFile, config_option, json_option
 from tracejudge_consumer.rendering import progress_bar, to_json
 from tracejudge_consumer.settings import load_settings
@@ -89,8 +90,13 @@ def command(
         start=since, end=until, environment=environment, app=app, version=version, category=category,
         outcome=outcome, judge=judge, run_id=run_id,
     )  # fmt: skip
-    with connect_store(load_settings(config, require_caps=False)) as store:
-        require_run(store, run_id)  # before a file is opened: an empty one would pass for a run without scores
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
+        # Before a file is opened: an empty one would pass for a run, an app or a judge without scores.
+        require_run(store, run_id)
+        require_judge(store, judge, run_id=run_id, configured={spec.name for spec in settings.judges})
+        if environment is not None or app is not None:
+            require_slice(store, environment=environment, app=app)
         if form == "parquet":
             written, unit = _parquet(store, what, wanted if what == "traces" else chosen, Path(target)), "files"
         else:

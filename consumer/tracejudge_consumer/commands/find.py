@@ -9,7 +9,9 @@ from typing import Literal
 import click
 
 from tracejudge.counted import counted
+from tracejudge.scores import LIVE_RUN
 from tracejudge.store import TraceFilter, Wanted, words_of
+from tracejudge_consumer.named_slice import require_judge, require_slice
 from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, one_line, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -67,8 +69,12 @@ def command(
     known = words_of(" ".join(words))
     if words and not known:
         raise click.UsageError(f"{' '.join(words)!r} holds no word; use --contains for signs")
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
         found = store.finder.find(Wanted(where=where, words=known, outcome=outcome, judge=judge), limit=limit)
+        if not found:
+            require_judge(store, judge, run_id=LIVE_RUN, configured={spec.name for spec in settings.judges})
+            require_slice(store, environment=environment, app=app)
     if as_json:
         click.echo(to_json(found))
         return

@@ -14,6 +14,7 @@ from tracejudge.counted import counted
 from tracejudge.errors import NotFound
 from tracejudge.scores import Label
 from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter, Wanted
+from tracejudge_consumer.named_slice import require_slice
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.person import this_person
 from tracejudge_consumer.rendering import console, ident, to_json
@@ -123,6 +124,7 @@ def _walk(
             store.labels.insert([label])  # at once: who quits, or is cut off, loses nothing
             given.append(label)
     if not seen:
+        require_slice(store, environment=where.environment, app=where.app)
         out.print("nothing to label here: try another --queue or a longer --since")
     return given
 

@@ -13,6 +13,7 @@ from tracejudge.scores import LIVE_RUN, RESERVED_RUNS, Decision
 from tracejudge.store import DeadCount, LedgerLine
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.named_run import require_run
+from tracejudge_consumer.named_slice import require_slice
 from tracejudge_consumer.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, table, to_json
 from tracejudge_consumer.settings import load_settings
@@ -27,7 +28,7 @@ Examples:
   tracejudge ledger --since 24h --hourly --json
   tracejudge ledger --app shop --environment production
 Exit status: 0 all add up, 1 a trace is unaccounted for (neither judged nor with a reason why
-not), 64 there is no such run.""",
+not), 64 there is no such run, app or environment.""",
 )
 @config_option
 @json_option
@@ -57,6 +58,7 @@ def command(
         places = store.dead_letters.by_partition(since, end)
         if not lines:
             require_run(store, run_id)
+            require_slice(store, environment=environment, app=app)
         run = None if run_id in RESERVED_RUNS else store.runs.get(run_id)
     # A run that ended has a verdict or a reason for all it chose; the other traces of that time are no gap.
     rest = "UNACCOUNTED" if run is None or run.finished_at is None else "not chosen"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import groupby
 from typing import Final
@@ -13,12 +12,12 @@ import click
 from rich.text import Text
 
 from tracejudge.counted import counted
-from tracejudge.errors import NotFound
 from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
 from tracejudge.windows import enough, floor_to
-from tracejudge_consumer.named_run import listed, require_run
+from tracejudge_consumer.named_run import require_run
+from tracejudge_consumer.named_slice import elsewhere, require_judge, require_slice
 from tracejudge_consumer.options import (
     Moment,
     Number,
@@ -145,7 +144,7 @@ def command(
         cut_off = Counter[str]()
         for one in store.ledger.cut_off(query):
             cut_off[one.judge_name] += one.traces
-        unknown_names = [] if lines else _unknown_names(store, query, configured)
+        hints = [] if lines else _hints(store, query, configured)
         served = store.traffic.served(query) if with_facts or as_json else []
         effort = store.traffic.effort(query) if with_facts or as_json else []
     if as_json:
@@ -156,7 +155,7 @@ def command(
     if not lines:
         out.print(f"no scores between {instant(since)} and {instant(end)} UTC in this slice: no data, not zero")
         out.print("try a longer --since, another --environment, or `tracejudge ledger` to see where traces went")
-        for said in unknown_names:
+        for said in hints:
             out.print(said)
         return
     out.print(rates_table(lines, group_by=group_by, min_effective=min_effective, bars=out.width >= _WIDE))
@@ -180,29 +179,13 @@ def command(
         )
 
 
-def _unknown_names(store: Store, query: RateQuery, configured: Collection[str]) -> list[str]:
-    """What helps on where nothing was found: the apps there are, if the one asked for is none of them.
-
-    Raises NotFound for a run or a judge that is not there: a typing error must not pass for a quiet day.
-    """
+def _hints(store: Store, query: RateQuery, configured: Collection[str]) -> list[str]:
+    """What helps on where nothing was found. Raises NotFound for a name that is not there."""
     require_run(store, query.run_id)
-    judges = store.scores.judge_names(query.run_id)
-    judge = (query.judge or "").partition("@")[0]
-    if judge and judge not in {*judges, *configured}:
-        there = f"has scores of {listed(judges)}" if judges else "has no scores yet"
-        raise NotFound(
-            f"there is no judge {judge!r}: run {query.run_id!r} {there}; `tracejudge judges list --stored` shows those "
-            "of every run"
-        )
-    if query.app is not None and judges:
-        every = replace(
-            query, app=None, judge=None, version=None, category=None, also={}, step_s=None, group_by=("app",)
-        )
-        found = read_rates(store, every, exact=False)
-        apps = sorted({line.group["app"] for line in found if line.rate is not None})
-        if apps and query.app not in apps:
-            return [f"apps with scores in this time: {listed(apps)}; none is called {ident(query.app)}"]
-    return []
+    require_judge(store, query.judge, run_id=query.run_id, configured=configured)
+    require_slice(store, environment=query.environment, app=query.app)
+    hint = elsewhere(store, environment=query.environment, app=query.app)
+    return [] if hint is None else [hint]
 
 
 def _much_fewer(line: RateLine) -> bool:

@@ -16,9 +16,11 @@ from tracejudge.reports import (
     check_release,
     judge_labels,
 )
+from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery
 from tracejudge.windows import PassRate
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
+from tracejudge_consumer.named_slice import require_judge, require_slice
 from tracejudge_consumer.options import (
     Moment,
     Number,
@@ -114,7 +116,8 @@ def check(
     if end <= since:
         raise click.BadParameter("is not before --until", param_hint="--since")
     query = RateQuery(start=since, end=end, environment=environment, app=app, judge=judge)
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
         try:
             result = check_release(
                 store,
@@ -127,6 +130,8 @@ def check(
                 exact=exact,
             )
         except NothingToDecide as nothing:
+            require_judge(store, judge, run_id=LIVE_RUN, configured={spec.name for spec in settings.judges})
+            require_slice(store, environment=environment, app=app)
             # A release of five minutes ago: a pipeline must not read "no scores yet" as "worse".
             click.echo(f"{_WORDS[Verdict.NOT_ENOUGH]}: {nothing}", err=True)
             return EXIT_UNDECIDED

@@ -18,6 +18,7 @@ from tracejudge_consumer.cli import EXIT_DONE
 from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.comparable import criterion_of
 from tracejudge_consumer.judge_choice import require_prices, resolve_judges
+from tracejudge_consumer.named_slice import require_slice
 from tracejudge_consumer.options import Moment, Number, config_option, json_option
 from tracejudge_consumer.rendering import to_json
 from tracejudge_consumer.replay_choice import check_pairs, choose, drawn, plans, source_of, with_fields
@@ -109,6 +110,8 @@ def command(
         source = source_of(run.selection, store, form, specs=specs, app=app or "file")
         count = source.count()
         if count == 0:
+            if not files:
+                require_slice(store, environment=environment, app=app)
             raise NothingToDecide(
                 "no trace in this selection; " + _advice(where, fields)
                 if against is None

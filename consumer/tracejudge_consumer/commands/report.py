@@ -15,6 +15,7 @@ from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, ScoreFilter, Store, TraceFilter
 from tracejudge_consumer.comparable import check_sides, side_of
 from tracejudge_consumer.named_run import require_run
+from tracejudge_consumer.named_slice import require_judge, require_slice
 from tracejudge_consumer.options import (
     Moment,
     OutFile,
@@ -79,7 +80,8 @@ def command(
     """Put a period or a run on paper."""
     if since is not None:
         check_order(since, until)
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
         start, end = _window(store, run_id, since, until)
         step_s = int(step.total_seconds()) if step is not None else step_for(start, end)
         if step_s < 1:
@@ -114,10 +116,12 @@ def command(
         report = make_report(
             store, asked, release=release_of("tracejudge"), now=store.now(), run=run, comparison=comparison
         )
-    if not report.lines:
-        raise NothingToDecide(
-            f"run {run_id!r} has no scores in this window and environment: look at `tracejudge rates --run {run_id}`"
-        )
+        if not report.lines:
+            require_judge(store, judge, run_id=run_id, configured={spec.name for spec in settings.judges})
+            require_slice(store, environment=environment, app=app)
+            raise NothingToDecide(
+                f"run {run_id!r} has no scores in this window and slice: look at `tracejudge rates --run {run_id}`"
+            )
     if target is not None:
         Path(target).write_text(report.html, encoding="utf-8")
     if as_json:

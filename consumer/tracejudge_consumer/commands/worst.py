@@ -13,6 +13,7 @@ from tracejudge.reports import score_labels
 from tracejudge.scores import LIVE_RUN, Label, Score, TraceKey
 from tracejudge.store import ScoreFilter, Store
 from tracejudge_consumer.named_run import require_run
+from tracejudge_consumer.named_slice import require_judge, require_slice
 from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option, slice_options
 from tracejudge_consumer.rendering import console, ident, instant, one_line, to_json
 from tracejudge_consumer.settings import load_settings
@@ -60,10 +61,13 @@ def command(
         run_id=run_id,
         outcome="failed",
     )
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
         found = with_traces(store, store.scores.worst(where, limit=limit))
         if not found:
             require_run(store, run_id)
+            require_judge(store, judge, run_id=run_id, configured={spec.name for spec in settings.judges})
+            require_slice(store, environment=environment, app=app)
         labels = {
             score.key: store.labels.of_trace(score.trace_id, environment=score.environment, app=score.app)
             for score, _ in found

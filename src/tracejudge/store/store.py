@@ -11,6 +11,7 @@ from tracejudge.scores import LIVE_RUN, JudgeId, TraceKey
 from tracejudge.store import migrate
 from tracejudge.store.alerting import AlertEvents, AlertSnapshots, Outbox, UserActions
 from tracejudge.store.anchors import Anchors
+from tracejudge.store.apps import App, seen_apps
 from tracejudge.store.budget_leases import BudgetLeases
 from tracejudge.store.calls import Calls
 from tracejudge.store.cases import Cases
@@ -150,6 +151,10 @@ class Store:
             "WHERE active AND database = currentDatabase() GROUP BY table ORDER BY table"
         )
         return {row[0]: TableSize(int(row[1]), int(row[2])) for row in rows}
+
+    def apps(self) -> list[App]:
+        """Every app and its environment of which anything is stored, in order."""
+        return seen_apps(self._connection)
 
     def growth(self, *, days: int = 7) -> Growth:
         """Sizes of all tables and how many rows the last days brought."""

@@ -15,6 +15,7 @@ from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.judging import JudgeSpec, estimate
 from tracejudge.store import TraceFilter
 from tracejudge_consumer.judge_choice import judge_label
+from tracejudge_consumer.named_slice import require_slice
 from tracejudge_consumer.options import Moment, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, money, to_json
 from tracejudge_consumer.settings import Settings, load_settings
@@ -71,6 +72,8 @@ def build(
             found = choose_anchors(store, where, spec, size=size, seed=seed)
             origin = {"since": since.isoformat(), "environment": environment, "app": app, "seed": seed}
         if not found.anchors:
+            if file is None:
+                require_slice(store, environment=environment, app=app)
             raise NothingToDecide(
                 f"no trace with its texts and a verdict of {spec.name!r} or a label of {spec.criterion!r} in this "
                 "selection; try a longer --since, or --from FILE"

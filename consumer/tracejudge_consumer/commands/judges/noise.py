@@ -18,6 +18,7 @@ from tracejudge.scores import Decision
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
+from tracejudge_consumer.named_slice import require_slice
 from tracejudge_consumer.options import Moment, Number, config_option, json_option
 from tracejudge_consumer.rendering import about, console, harmless, interval, money, percent, progress_bar, to_json
 from tracejudge_consumer.settings import Settings, load_settings
@@ -78,6 +79,7 @@ def noise(
     with connect_store(settings) as store:
         chosen = choose_traces(store, where, traces=traces)
         if not chosen:
+            require_slice(store, environment=environment, app=app)
             raise NothingToDecide(
                 "no stored trace with its texts in this selection; try a longer --since, or another --app"
             )

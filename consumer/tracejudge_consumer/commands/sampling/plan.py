@@ -29,6 +29,7 @@ from tracejudge.reports.sampling_plan import (
 from tracejudge.reports.sampling_plan import plan as make_plan
 from tracejudge.sampling import Governor, SamplingPolicy, sample
 from tracejudge.store import RateQuery, Store, StoredTrace, TraceFilter, Wanted
+from tracejudge_consumer.named_slice import require_slice
 from tracejudge_consumer.options import Moment, Number, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, interval, money, table, to_json
 from tracejudge_consumer.settings import Settings, faults_of, load_settings, read_toml
@@ -95,6 +96,7 @@ def plan(
     with connect_store(settings) as store:
         total = store.traces.count(where)
         if not total:
+            require_slice(store, environment=environment, app=app)
             raise NothingToDecide(
                 "no stored traces in this time and slice; try a longer --since or another --environment"
             )
