@@ -82,6 +82,53 @@ async def test_a_process_that_ends_leaves_what_it_did_not_use_to_the_others() ->
     assert len((await second.evaluate(make_tasks(range(10)))).scores) == 0
 
 
+class Held(Shares):
+    """Leases whose claim of this number waits, in its thread, until it is let go."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+        self._asked = 0
+        self.entered, self.go, self.returned = threading.Event(), threading.Event(), threading.Event()
+
+    def claim(self, key: LeaseKey, *, want: float, holder: str) -> float:
+        self._asked += 1
+        if self._asked == self._number:
+            self.entered.set()
+            self.go.wait(10)
+        return super().claim(key, want=want, holder=holder)
+
+    def give_back(self, key: LeaseKey, *, used: float, holder: str) -> None:
+        super().give_back(key, used=used, holder=holder)
+        self.returned.set()
+
+
+async def test_a_share_that_came_for_somebody_who_gave_up_waiting_is_used_by_the_next() -> None:
+    judge, shares = ScriptedJudge(YES), Held(1)
+    panel = panel_of(judge, shares, llm_spec(max_calls_per_h=10))
+    gives_up = asyncio.create_task(panel.evaluate(make_tasks([0])))
+    await asyncio.to_thread(shares.entered.wait, 10)
+    gives_up.cancel()
+    await asyncio.gather(gives_up, return_exceptions=True)
+    shares.go.set()
+    assert len((await panel.evaluate(make_tasks(range(10)))).scores) == 10
+    assert shares.claims[0] == 10.0
+
+
+async def test_a_share_that_is_asked_for_when_the_panel_closes_is_given_back_too() -> None:
+    judge, shares = ScriptedJudge(YES), Held(2)
+    panel = panel_of(judge, shares)
+    await panel.evaluate(make_tasks(range(6)))  # less than half a share is left: the next one is asked for ahead
+    await asyncio.to_thread(shares.entered.wait, 10)
+    closing = asyncio.create_task(panel.close())
+    await asyncio.to_thread(shares.returned.wait, 0.2)  # where the claim is not waited for, this comes first
+    shares.go.set()
+    await closing
+    (taken,) = shares.taken.values()
+    assert shares.claims == [10.0, 10.0]
+    assert sum(taken.values()) == 6.0
+
+
 async def test_another_hour_has_shares_of_its_own() -> None:
     clock = ManualClock(datetime(2026, 1, 1, 12, 30, tzinfo=timezone.utc))
     judge, shares = ScriptedJudge(YES), Shares()

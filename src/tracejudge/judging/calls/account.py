@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from tracejudge.judging.calls.failures import OverBudget
 from tracejudge.judging.calls.loops import PerLoop
@@ -68,7 +68,8 @@ class Account:
         self._source = source
         self._leases = leases
         self._holder = holder
-        self.asking = PerLoop(asyncio.Lock)
+        self._asking = PerLoop(asyncio.Lock)
+        self._asked: set[asyncio.Task[None]] = set()
 
     @property
     def leased(self) -> bool:
@@ -101,7 +102,27 @@ class Account:
 
     async def open_window(self, now: datetime) -> None:
         """Makes the present window known. Raises what the store raises."""
-        async with self.asking.get():
+        await self._to_its_end(self._open_window(now))
+
+    async def claim_more(self, usd: float, monotonic: Callable[[], float]) -> None:
+        """Takes a further share, for a call of at most `usd`. Raises what the store raises."""
+        await self._to_its_end(self._claim_more(usd, monotonic))
+
+    async def _to_its_end(self, asking: Coroutine[Any, Any, None]) -> None:
+        """Waits for the store's answer, and has it heard when nobody waits any more: a statement cannot be called back,
+        and a share that nobody knew of would be used by nobody until its window ends."""
+        task = asyncio.ensure_future(asking)
+        self._asked.add(task)
+        task.add_done_callback(self._heard)
+        await asyncio.shield(task)
+
+    def _heard(self, task: asyncio.Task[None]) -> None:
+        self._asked.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits is told
+
+    async def _open_window(self, now: datetime) -> None:
+        async with self._asking.get():
             if self.known(now):
                 return
             window = await asyncio.to_thread(self._read, now)
@@ -111,9 +132,8 @@ class Account:
             else:
                 self.window = window
 
-    async def claim_more(self, usd: float, monotonic: Callable[[], float]) -> None:
-        """Takes a further share, for a call of at most `usd`. Raises what the store raises."""
-        async with self.asking.get():
+    async def _claim_more(self, usd: float, monotonic: Callable[[], float]) -> None:
+        async with self._asking.get():
             window, need = self.window, self.amount(usd)
             if window is None or window.left >= max(need, self.share() / 2.0):
                 return  # another call has just brought a share
@@ -149,8 +169,16 @@ class Account:
         """True when it is time to ask for the next share, so that no call has to wait for it."""
         return self.window is not None and self.window.left < self.share() / 2.0
 
-    def give_back(self) -> None:
-        """Returns what is not used. Blocks; raises what the store raises."""
+    async def close(self) -> None:
+        """Returns what is not used, and with it what the running loop has just asked for. Raises what the store
+        raises."""
+        here = asyncio.get_running_loop()
+        if asked := [task for task in tuple(self._asked) if task.get_loop() is here]:
+            await asyncio.wait(asked)
+        if self._leases is not None:
+            await asyncio.to_thread(self._give_back)
+
+    def _give_back(self) -> None:
         window, self.window = self.window, None
         if self._leases is not None and window is not None:
             self._leases.give_back(self._key(window.span), used=window.used, holder=self._holder)

@@ -149,9 +149,8 @@ class Budget:
             if task.get_loop() is asyncio.get_running_loop():
                 task.cancel()
         for account in self._accounts:
-            if account.leased:
-                with contextlib.suppress(TraceJudgeError):
-                    await asyncio.to_thread(account.give_back)
+            with contextlib.suppress(TraceJudgeError):
+                await account.close()
 
     def _known(self, now: datetime) -> bool:
         for account in self._accounts:
