@@ -16,6 +16,7 @@ from tracejudge.errors import StoreUnavailable
 from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, content_hash
 from tracejudge.judging.cache import CacheKey, Memory, Verdict, VerdictCache
 from tracejudge.judging.calls.failures import CallError
+from tracejudge.judging.replies.judgement import Judgement
 from tracejudge.scores import Outcome
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.judges import Reply, ScriptedJudge
@@ -232,6 +233,21 @@ def test_one_cache_serves_one_event_loop_after_the_other() -> None:
     for number in range(3):
         assert len(asyncio.run(panel.evaluate([same(number)])).scores) == 1
     assert judge.calls == 1
+
+
+async def test_two_event_loops_at_once_are_refused_and_share_a_memory_instead() -> None:
+    judge, shelf = ScriptedJudge(YES), Shelf()
+    cache = VerdictCache(store=shelf)
+    await panel_of(judge, cache).evaluate([same(1)])
+    with pytest.raises(RuntimeError, match="another event loop"):
+        await asyncio.to_thread(lambda: asyncio.run(cache.judged(CacheKey("x", "j"), never)))
+    beside = panel_of(judge, VerdictCache(store=shelf, memory=cache.memory))
+    result = await asyncio.to_thread(lambda: asyncio.run(beside.evaluate([same(2)])))
+    assert (len(result.scores), judge.calls) == (1, 1)
+
+
+async def never() -> Judgement:
+    raise AssertionError("nobody is asked")
 
 
 def test_memory_is_bounded_by_number_and_by_size_and_forgets_what_was_used_least_lately() -> None:

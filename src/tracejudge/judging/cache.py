@@ -147,14 +147,26 @@ class _Traffic:
 
 
 class VerdictCache:
-    """The cache of one process. One instance may serve several panels and event loops."""
+    """The cache of one process. One instance may serve several panels, and event loops one after the other.
+
+    Raises RuntimeError where two loops run at once: threads take a cache each, with one `memory` between them.
+    """
 
     def __init__(self, *, store: VerdictStore | None = None, memory: Memory | None = None) -> None:
         self.memory = memory or Memory()
         self._store = store
-        self._traffic = PerLoop(_Traffic)
+        self._traffic = PerLoop(self._new_traffic)
         self._unstored: dict[CacheKey, str] = {}
         self._failing = False
+
+    def _new_traffic(self) -> _Traffic:
+        # What is to be stored belongs to the cache, so that it outlives a loop: two at once would lose some of it.
+        if self._traffic.elsewhere():
+            raise RuntimeError(
+                "this VerdictCache serves another event loop at this moment: give each thread one of its own, with the "
+                "same memory=Memory()"
+            )
+        return _Traffic()
 
     async def judged(
         self, key: CacheKey, judge: Callable[[], Awaitable[Judgement]], *, background: bool = False

@@ -36,6 +36,12 @@ class PerLoop(Generic[T]):
             closed = [loop for loop in self._values if loop.is_closed()]
             return [self._values.pop(loop) for loop in closed]
 
+    def elsewhere(self) -> bool:
+        """True while another loop that has a value runs."""
+        here = asyncio.get_running_loop()
+        with self._lock:
+            return any(loop.is_running() for loop in self._values if loop is not here)
+
     def pop(self) -> T | None:
         """Removes and returns the running loop's value, None where there is none."""
         with self._lock:
