@@ -19,7 +19,7 @@ from tracejudge.scores import Decision, JudgeId, LedgerRow
 from tracejudge.store import SamplingEpoch, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_USAGE, run
+from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNDECIDED, EXIT_USAGE, run
 
 WINDOW = ("--since", "2026-01-01T12:00:00Z", "--until", "2026-01-02T12:00:00Z")
 JUDGE = JudgeId("dear@0123456789ab")
@@ -170,6 +170,35 @@ def test_how_many_answers_a_judge_can_judge_is_learned_from_the_traffic_of_the_p
     store.ledger.insert(nothing_to_judge)
     (same, *_) = told(capsys, "plan", "--config", config, *WINDOW, "--per-hour", "10", "--app", "shop")["lines"]
     assert same["effective_per_day"] == line["effective_per_day"]
+
+
+def test_traces_whose_texts_are_gone_are_left_out_of_a_plan_that_asks_for_them_and_counted(
+    store: Store, config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    insert_day(store, 2400)
+    tried = tmp_path / "new.toml"
+    tried.write_text(
+        "[sampling]\nrate = 0.2\n"
+        '[[sampling.rules]]\nname = "long"\nrate = 1.0\nwhen = { field = "signals.query_chars", above = 3 }\n'
+    )
+    plan = ("plan", "--config", config, *WINDOW, "--policy", str(tried))
+    before = told(capsys, *plan)
+    assert before["left_out"] == 0
+    assert before["lines"][0]["judged_per_day"] == pytest.approx(2400, rel=0.01)
+    gone = "UPDATE query = '', response = NULL, error = NULL, node_texts = [], node_metadata = [], "
+    gone += "history_contents = [], reference = NULL WHERE trace_id LIKE '%7' SETTINGS mutations_sync = 2"
+    store.command(f"ALTER TABLE traces {gone}")
+    after = told(capsys, *plan)
+    assert (after["traces"], after["left_out"]) == (2400, 240)
+    # Counted as empty questions they would be judged at the rate of short ones.
+    for figure in ("traces_per_day", "judged_per_day", "usd_per_day"):
+        assert after["lines"][0][figure] == pytest.approx(before["lines"][0][figure], rel=0.01)
+    text = " ".join(called(capsys, *plan).split())
+    assert "240 of 2400 traces left out: their texts are past their retention" in text
+    assert told(capsys, "plan", "--config", config, *WINDOW)["left_out"] == 0, "a policy by tags can still be tried"
+    store.command(f"ALTER TABLE traces {gone.replace('%7', '%')}")
+    assert run(["sampling", *plan]) == EXIT_UNDECIDED
+    assert "try a shorter --since" in capsys.readouterr().err
 
 
 def test_faults_of_a_tried_policy_are_named(

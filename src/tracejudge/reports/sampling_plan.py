@@ -23,6 +23,7 @@ from tracejudge.alerts import Rule
 from tracejudge.alerts.delay import breakdown_traces, expected_traces
 from tracejudge.alerts.rule import DriftRule, MaxDropRule, MinimumRule
 from tracejudge.sampling import GovernedRates, SamplingPolicy, sample
+from tracejudge.sampling.fields import SIGNAL_PREFIX
 from tracejudge.sampling.governor import AIM, MARGIN, Governor
 from tracejudge.sampling.solve import Cell, solve
 from tracejudge.signals import Signals, signals_of
@@ -37,6 +38,8 @@ DROPS: Final = (0.10, 0.05, 0.01)
 
 
 _SIGNALS: Final = Signals.__dataclass_fields__
+_EXPIRING: Final = frozenset({"query", "response", "error", "reference"})
+"""Fields that the store keeps no longer than the texts of a trace."""
 
 
 class Watched(NamedTuple):
@@ -228,6 +231,17 @@ def _chance(
         head=trace.head_probability,
         governors=tuple(one.name for one in policy.governors if one.governs(judge_name, trace.app)),
     )
+
+
+def decidable(traces: Sequence[StoredTrace], policy: SamplingPolicy) -> list[StoredTrace]:
+    """The traces of which it can still be told what the policy says: all but those whose texts are past their
+    retention, where it looks at these, or at signals that an older release did not store."""
+    asked = policy.looks_at()
+    if asked & _EXPIRING:
+        return [stored for stored in traces if not stored.texts_expired]
+    if any(name.startswith(SIGNAL_PREFIX) for name in asked):
+        return [stored for stored in traces if not stored.texts_expired or _has_signals(stored)]
+    return list(traces)
 
 
 def with_signals(traces: Sequence[StoredTrace]) -> list[StoredTrace]:

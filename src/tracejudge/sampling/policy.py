@@ -144,10 +144,14 @@ class SamplingPolicy(_Table):
     def _conditions(self) -> list[Condition]:
         return [*(each.when for each in self.strata), *(each.when for each in self.rules)]
 
+    def looks_at(self) -> frozenset[str]:
+        """The fields of a trace that conditions ask for."""
+        return frozenset().union(*(when.names() for when in self._conditions()))
+
     @property
     def looks_at_version_age(self) -> bool:
         """True when a condition asks how young a version is, which the epochs say."""
-        return any(VERSION_AGE in when.names() for when in self._conditions())
+        return VERSION_AGE in self.looks_at()
 
     @property
     def has_epochs(self) -> bool:

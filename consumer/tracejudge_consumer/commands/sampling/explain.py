@@ -102,7 +102,10 @@ def explain(trace_id: str, config: str, as_json: bool, environment: str | None, 
         if one.stored_outcome is not None:
             out.print(f"  stored: {one.stored_outcome}, chance {one.stored_probability:.6g}")
         if one.texts_expired:
-            out.print("  its texts are past their retention: conditions on question or answer are not seen any more")
+            out.print(
+                "  its texts are past their retention: conditions on question or answer, or on signals that were not "
+                "stored with it, are not seen any more"
+            )
         elif not one.agrees:
             out.print("  the stored chance is another one: the policy was changed since, and the stored one counts")
 

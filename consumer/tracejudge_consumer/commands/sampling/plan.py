@@ -20,6 +20,7 @@ from tracejudge.reports.sampling_plan import (
     Delay,
     Known,
     PlanLine,
+    decidable,
     delays,
     in_words,
     stored_signals,
@@ -100,10 +101,19 @@ def plan(
             raise NothingToDecide(
                 "no stored traces in this time and slice; try a longer --since or another --environment"
             )
-        traces = with_signals(_traces(store, where, total))
-        scale, days = total / len(traces), (end - since) / timedelta(days=1)
+        looked_at = _traces(store, where, total)
+        traces = with_signals(decidable(looked_at, policy))
+        if not traces:
+            raise NothingToDecide(
+                f"the texts of all {counted(total, 'stored trace')} of this time are past their retention, and the "
+                "policy looks at them or at signals that were not stored; try a shorter --since"
+            )
         first = min(stored.trace.event_time for stored in traces)
-        days = min(days, max((end - first) / timedelta(days=1), 1.0 / 24.0))
+        days = min((end - since) / timedelta(days=1), max((end - first) / timedelta(days=1), 1.0 / 24.0))
+        # Of the time that the plan is of, the traces it can decide about stand for those it cannot.
+        within = sum(stored.trace.event_time >= first for stored in looked_at)
+        scale = total / len(looked_at) * within / len(traces)
+        left_out = len(looked_at) - len(traces)
         for spec in specs:
             tried = _with_goal(policy, spec.name, per_hour, per_day_usd)
             slice_of = _SLICES.get(by) or _stratum_of(tried, spec.name)
@@ -113,9 +123,26 @@ def plan(
             if not as_json:
                 _print(lines, settings, spec, app=app, by=by, min_effective=min_effective)
     if as_json:
-        click.echo(to_json({"traces": total, "looked_at": len(traces), "days": days, "by": by, "lines": shown}))
-    elif len(traces) < total:
-        out.print(f"from {len(traces)} of {counted(total, 'trace')}, chosen by their ids")
+        click.echo(
+            to_json(
+                {
+                    "traces": total,
+                    "looked_at": len(traces),
+                    "left_out": left_out,
+                    "days": days,
+                    "by": by,
+                    "lines": shown,
+                }
+            )
+        )
+        return
+    if left_out:
+        out.print(
+            f"{left_out} of {counted(len(looked_at), 'trace')} left out: their texts are past their retention, and the "
+            "policy looks at them or at signals that were not stored"
+        )
+    if len(looked_at) < total:
+        out.print(f"from {len(looked_at)} of {counted(total, 'trace')}, chosen by their ids")
 
 
 def _print(
@@ -238,7 +265,8 @@ def _known(
     verdicts, usd = sum(row.verdicts for row in effort), sum(row.total_usd for row in effort)
     price: float | None = 0.0
     if spec.calls_model:
-        guessed = estimate([spec], traces=[stored.trace for stored in traces[:200]])[0]
+        readable = [stored.trace for stored in traces if not stored.texts_expired]
+        guessed = estimate([spec], traces=readable[:200])[0]
         price = usd / verdicts if verdicts >= 20 and usd > 0.0 else None
         if price is None and guessed.usd is not None and guessed.traces:
             price = guessed.usd / guessed.traces
