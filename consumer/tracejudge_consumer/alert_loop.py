@@ -172,9 +172,10 @@ class AlertLoop:
 
     def _round(self) -> list[AlertEvent]:
         engine = self._engine if self._engine is not None else self._restore()
-        if not self._fold(engine):
+        until = step_of(self._store.now() - self._settle, step_s=self._step_s)
+        if not self._fold(engine, until=until):
             return []
-        silences = engine.tick(self._store.now())
+        silences = engine.tick(self._store.now(), folded=until)
         if silences:
             self._unpublished += silences
             self._save(engine.snapshot(changed_only=True))
@@ -189,9 +190,9 @@ class AlertLoop:
                 self._evidence.sweep_if_due()
         return published
 
-    def _fold(self, engine: Engine) -> bool:
+    def _fold(self, engine: Engine, *, until: datetime) -> bool:
         """Folds all rows there are; False when the lease was lost meanwhile."""
-        until, unsaved = step_of(self._store.now() - self._settle, step_s=self._step_s), 0
+        unsaved = 0
         self._between.read(self._store, until=until)
         for page in self._rows.pages(until=until):
             if page.up_to is not None:

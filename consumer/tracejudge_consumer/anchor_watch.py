@@ -1,8 +1,8 @@
 """Rounds of anchors: made when they are due, by the process that leads the alert loop, within a budget of their own.
 
 Due: when the last round is old enough; at once when another model was reported for the judge since then, or one of its
-quality alerts fired and the last round is an hour old. Verdicts are kept as they come, so a round that was interrupted
-is finished by whoever leads next; only a finished one is folded.
+quality alerts fired which the last round does not answer (`alerts/answered.py`), or that round is an hour old. Verdicts
+are kept as they come, so a round that was interrupted is finished by whoever leads next; only a finished one is folded.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from tracejudge.alerts import AlertEvent
+from tracejudge.alerts.answered import answered_from
 from tracejudge.anchoring.judging import AnchorRun, judge_anchors
 from tracejudge.anchors import AnchorRound, AnchorsChanged, AnchorSet, Cause, Verdict
 from tracejudge.errors import NotFound, ServiceUnavailable, TraceJudgeError
@@ -25,6 +26,7 @@ from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.scores import ANCHOR_RUN, JudgeId
 from tracejudge.store import Store
 from tracejudge_consumer.anchor_lease import anchor_lease
+from tracejudge_consumer.deliveries import STALE_AFTER
 from tracejudge_consumer.shutdown import LAST_ROUND_S
 
 if TYPE_CHECKING:
@@ -33,7 +35,12 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 ALERT_AFTER: Final = timedelta(hours=1)
-"""An alert asks for a round only when the last one is so old: a hundred alerts of an hour are one question."""
+"""Where the last round is so old, an alert asks for another one though that one was made within the fall: when a fall
+began is an estimate, and one that the product began may go on with the judge."""
+
+ASKED_APART: Final = timedelta(minutes=10)
+"""Between the beginnings of rounds that alerts of one judge ask for: a storm of falls one after another is one question
+each ten minutes, until the day's calls are used up."""
 
 _BESIDE: Final = timedelta(minutes=1)  # where a round is made by hand
 _AGAIN_AFTER: Final = timedelta(minutes=10)  # where a judge was gone or a cap was reached
@@ -143,7 +150,8 @@ def due_round(
     cause: Cause | None = "schedule"
     if last is not None and now - last.round_at < every:
         events = store.alert_events.all(since=last.round_at)
-        cause = _cause(events, judge_id, last=last, now=now)
+        asked = next((one.round_at for one in reversed(rounds) if one.cause == "alert"), None)
+        cause = _cause(events, judge_id, last=last, asked=asked, now=now)
     return None if cause is None else new_round(anchors, spec, now=now, cause=cause)
 
 
@@ -270,10 +278,15 @@ def watching_anchors(
         raise faults[0]
 
 
-def _cause(events: Sequence[AlertEvent], judge_id: JudgeId, *, last: AnchorRound, now: datetime) -> Cause | None:
+def _cause(
+    events: Sequence[AlertEvent], judge_id: JudgeId, *, last: AnchorRound, asked: datetime | None, now: datetime
+) -> Cause | None:
     mine = [event for event in events if event.series.judge_id == judge_id and event.at > last.round_at]
     if any(event.kind == "judge_changed" and "fingerprint" in event.evidence for event in mine):
         return "model_changed"
-    if now - last.round_at >= ALERT_AFTER and any(event.kind == "firing" for event in mine):
-        return "alert"
-    return None
+    if asked is not None and now - asked < ASKED_APART:
+        return None
+    # Of alerts that nobody is told of, as they are history by now, nobody wants to know more either.
+    asking = [answered_from(event) for event in mine if now - event.at <= STALE_AFTER]
+    old = now - last.round_at >= ALERT_AFTER
+    return "alert" if any(since is not None and (old or since > last.round_at) for since in asking) else None

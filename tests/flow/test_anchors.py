@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -29,7 +31,7 @@ from tracejudge.store import ReportedModel, ScoreFilter, Store, StoredTrace
 from tracejudge.testing import ManualClock, RecordingNotifier, make_score, make_trace
 from tracejudge_consumer.alert_loop import AlertLoop
 from tracejudge_consumer.anchor_lease import anchor_lease
-from tracejudge_consumer.anchor_watch import AnchorPlan, AnchorWatch
+from tracejudge_consumer.anchor_watch import ASKED_APART, AnchorPlan, AnchorWatch
 from tracejudge_consumer.background.model_changes import model_changed
 from tracejudge_consumer.cli import EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
 from tracejudge_consumer.stored_alerts import load_judges
@@ -76,6 +78,7 @@ class Days:
         self.server = server
         self.channel = RecordingNotifier()
         self.drift = drift or DriftPolicy()
+        self.checkpoint: Callable[[str], None] = lambda _: None
         self.spec = JudgeSpec.model_validate(
             {
                 "name": "faithful",
@@ -101,11 +104,12 @@ class Days:
             holder=holder,
             settle_s=0.0,
             lease_ttl_s=1e9,
+            checkpoint=self.checkpoint,
             drift=self.drift,
         )
 
-    def _watch(self, max_calls: int) -> AnchorWatch:
-        plan = AnchorPlan(set_name="golden", specs=(self.spec,), every=timedelta(days=1), max_calls_per_day=max_calls)
+    def _watch(self, max_calls: int, *, every: timedelta = timedelta(days=1)) -> AnchorWatch:
+        plan = AnchorPlan(set_name="golden", specs=(self.spec,), every=every, max_calls_per_day=max_calls)
         return AnchorWatch(store=self.store, plan=plan, make_panel=self._panel)
 
     def _panel(self, spec: JudgeSpec, caps: RunCaps | None = None) -> Panel:
@@ -244,7 +248,7 @@ def test_rounds_are_made_when_due_within_their_budget_and_go_on_where_they_were(
     assert days.server.stats.calls == calls + 40
 
 
-def test_another_model_asks_for_a_round_at_once_and_so_does_an_alert_after_an_hour(days: Days) -> None:
+def test_another_model_asks_for_a_round_at_once_and_so_does_an_alert(days: Days) -> None:
     days.day()
     reported = days.store.scores.reported(days.clock.now())
     assert reported == []
@@ -257,9 +261,38 @@ def test_another_model_asks_for_a_round_at_once_and_so_does_an_alert_after_an_ho
     days.clock.advance(120)
     assert [one.cause for one in days.watch.run_due()] == ["model_changed"]
     assert days.watch.run_due() == []
-    days.serve(30, good=0.1)
-    assert days.watch.run_due() == []
+    (fired,) = days.serve(30, good=0.1)
+    assert [one.cause for one in days.watch.run_due()] == ["alert"], (
+        "the round before is half an hour old, and too early"
+    )
     days.clock.advance(3600)
+    assert days.watch.run_due() == [], "that one answers it"
+    # A storm: each alert of falls that begin later is a question of its own, ten minutes apart.
+    storm = [
+        replace(fired, event_id=f"e-{k}", at=days.clock.now() + timedelta(minutes=k), evidence={}) for k in range(30)
+    ]
+    days.store.alert_events.insert(storm)
+    rounds = []
+    for _ in range(30):
+        days.clock.advance(60)
+        rounds += days.watch.run_due()
+    assert [one.cause for one in rounds] == ["alert"] * 3
+    apart = [later.round_at - one.round_at for one, later in itertools.pairwise(rounds)]
+    assert min(apart) >= ASKED_APART
+
+
+def test_alerts_of_long_ago_and_of_other_judges_ask_for_no_round(days: Days) -> None:
+    days.watch = days._watch(1000, every=timedelta(days=9))
+    days.day()
+    (fired,) = days.serve(30, good=0.1)
+    days.clock.advance(86_400)
+    assert days.watch.run_due() == [], "nobody is told of it any more"
+    now = days.clock.now()
+    other = replace(fired, event_id="e-1", at=now, series=replace(fired.series, judge_id="faithful@000000000000"))
+    slow = replace(fired, event_id="e-2", at=now, evidence={**fired.evidence, "measure": "latency_ms"})
+    days.store.alert_events.insert([other, slow])
+    assert days.watch.run_due() == []
+    days.store.alert_events.insert([replace(fired, event_id="e-3", at=now, evidence={})])
     assert [one.cause for one in days.watch.run_due()] == ["alert"]
 
 

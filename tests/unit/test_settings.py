@@ -12,6 +12,7 @@ from tracejudge.errors import SettingsError
 from tracejudge_consumer.cli import run
 from tracejudge_consumer.rendering import to_json
 from tracejudge_consumer.settings import Settings, load_settings, read_toml, shown, without_password
+from tracejudge_consumer.wiring.anchors import drift_policy
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "settings.example.toml"
 MINIMAL = 'queue = "sqlite:///queue.db"\nstore = "chdb:///store"\n'
@@ -209,6 +210,24 @@ minimum = 0.8
             load_settings(write(tmp_path, f"{MINIMAL}\n[anchors]\n{line}\n"))
     found = load_settings(write(tmp_path, f'{MINIMAL}\n[anchors]\nset = "golden"\non_judge_drift = "hold"\n')).anchors
     assert (found.interval.days, found.policy.on_judge_drift, found.policy.agreement) == (1, "hold", None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "asked"),
+    [
+        ("", []),
+        ('set = "golden"', ["faithful"]),
+        ('set = "golden"\njudges = ["lexical"]', ["lexical"]),
+        ('set = "golden"\njudges = ["lexical", "faithful"]\nmax_calls_per_day = 0', ["lexical"]),
+        ('set = "golden"\nmax_usd_per_day = 0', []),
+    ],
+)
+def test_alerts_ask_for_rounds_of_the_judges_that_have_any(tmp_path: Path, lines: str, asked: list[str]) -> None:
+    lexical = '[[judges]]\nname = "lexical"\nkind = "lexical"\n'
+    model = '[[judges]]\nname = "faithful"\nkind = "faithfulness"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\n'
+    settings = load_settings(write(tmp_path, f"{MINIMAL}\n{lexical}{model}max_calls_per_h = 10\n[anchors]\n{lines}\n"))
+    ids = {spec.name: spec.judge_id() for spec in settings.judges}
+    assert drift_policy(settings).asked == {ids[name] for name in asked}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tracejudge.clock import SystemClock
 from tracejudge.store import Store
 from tracejudge_consumer.settings import Settings
+from tracejudge_consumer.wiring.anchors import drift_policy
 from tracejudge_consumer.wiring.holder import process_holder
 from tracejudge_consumer.wiring.judges import sampling_policy
 
@@ -65,7 +66,7 @@ def build_alert_loop(
         policy=sampling_policy(settings),
         channels=channel_policies(settings),
         promises=settings.alerts.promises,
-        drift=settings.anchors.policy,
+        drift=drift_policy(settings),
         evidence=build_evidence(settings, store),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracejudge.judging import JudgeSpec
@@ -10,6 +11,7 @@ from tracejudge_consumer.settings import Settings
 from tracejudge_consumer.wiring.judges import build_panel, choose_judges
 
 if TYPE_CHECKING:
+    from tracejudge.alerts import DriftPolicy
     from tracejudge_consumer.anchor_watch import AnchorWatch
 
 
@@ -18,6 +20,15 @@ def anchor_judges(settings: Settings) -> tuple[JudgeSpec, ...]:
     if settings.anchors.judges:
         return choose_judges(settings.judges, settings.anchors.judges)
     return tuple(spec for spec in settings.judges if spec.calls_model)
+
+
+def drift_policy(settings: Settings) -> DriftPolicy:
+    """How judges are watched, and of which of them an alert gets a round."""
+    section = settings.anchors
+    may_call = section.max_calls_per_day > 0 and section.max_usd_per_day != 0.0
+    specs = () if section.set is None else anchor_judges(settings)
+    asked = frozenset[str](spec.judge_id() for spec in specs if may_call or not spec.calls_model)
+    return replace(section.policy, asked=asked)
 
 
 def build_anchor_watch(settings: Settings, store: Store) -> AnchorWatch | None:

@@ -124,10 +124,7 @@ class DropDetector:
 
     def to_state(self) -> dict[str, Any]:
         """JSON values; `from_state` continues exactly."""
-        starts = [
-            place_to_state(place) if place is not None and level > 0.0 else None
-            for place, level in zip(self.starts, self.cusum, strict=True)
-        ]
+        begun = [place if level > 0.0 else None for place, level in zip(self.starts, self.cusum, strict=True)]
         return {
             "boundary": self.bets.boundary,
             "prior": self.bets.prior,
@@ -136,7 +133,8 @@ class DropDetector:
             "weights": PRIOR,
             "hours": tuple(self.hours),
             "cusum": tuple(self.cusum),
-            "starts": starts,
+            "starts": [None if place is None else place_to_state(place) for place in begun],
+            "starts_judged": [None if place is None else judged_to_state(place) for place in begun],
         }
 
     @classmethod
@@ -156,7 +154,11 @@ class DropDetector:
             for r, was, now in zip(state["hours"], weights, PRIOR, strict=True)
         ]
         detector.cusum = [float(c) for c in state["cusum"]]
-        detector.starts = [place_from_state(place) if place is not None else None for place in state["starts"]]
+        judged = state.get("starts_judged") or [None] * len(ODDS)  # older snapshots do not say
+        detector.starts = [
+            None if place is None else place_from_state(place, judged=at)
+            for place, at in zip(state["starts"], judged, strict=True)
+        ]
         return detector
 
 
@@ -177,11 +179,20 @@ class _Factors:
 
 
 def place_to_state(place: Place) -> tuple[Any, ...]:
-    """A place as JSON values."""
+    """A place as JSON values, as older releases read it too: when it was judged stands beside it."""
     return (place.at.isoformat(), *place.before)
 
 
-def place_from_state(state: Sequence[Any]) -> Place:
-    """The place that `place_to_state` wrote."""
+def judged_to_state(place: Place) -> str | None:
+    """When the row of a place was judged, as a JSON value."""
+    return None if place.judged_at is None else place.judged_at.isoformat()
+
+
+def place_from_state(state: Sequence[Any], *, judged: str | None = None) -> Place:
+    """The place that `place_to_state` and `judged_to_state` wrote."""
     at, *sums = state
-    return Place(datetime.fromisoformat(at), Sums.from_state(sums))
+    return Place(
+        datetime.fromisoformat(at),
+        Sums.from_state(sums),
+        None if judged is None else datetime.fromisoformat(judged),
+    )

@@ -75,6 +75,8 @@ class Engine:
         for score in scores:
             if score.run_id != LIVE_RUN or score.revision > 0:
                 continue
+            if self.judges.holds:
+                events += self.judges.overdue(score.judged_at)
             known = len(self._places)
             health = self._fold_health(score, events)
             of_trace = facts.get(score.key) if facts else None
@@ -92,11 +94,13 @@ class Engine:
             for series in self._watched.series.values()
             if series.key.judge_id == one.judge_id and series.alert is not None
         ]
-        return self.judges.fold(one, open_alerts=sorted(opened))
+        overdue = self.judges.overdue(one.finished_at or one.round_at)
+        return overdue + self.judges.fold(one, open_alerts=sorted(opened))
 
-    def tick(self, now: datetime) -> list[AlertEvent]:
+    def tick(self, now: datetime, *, folded: datetime | None = None) -> list[AlertEvent]:
         """What only time decides: no data, reminders, and the end of waiting for a judge. Call it when all rows up to
-        about `now` are folded."""
+        about `now` are folded, and all rounds up to `folded` (`now` by default): before its deadline an answer counts.
+        """
         self._now = now
         events: list[AlertEvent] = []
         for family, series in self._watched.latest():
@@ -114,14 +118,14 @@ class Engine:
                 events.append(self._beside(series, growth.reminder(series, at=deadline)))
                 self._changed[series.key] = None
         self._retire(now)
-        return events + self.judges.tick(now)
+        return events + self.judges.tick(folded or now)
 
     def apply(self, action: Action) -> list[AlertEvent]:
         """Closes the open alerts that an accept or a dismissal is about, and stops the reminders of acknowledged ones.
 
         Call it when all rows judged before the action are folded.
         """
-        events: list[AlertEvent] = []
+        events = self.judges.overdue(action.at)
         if action.verb not in ("accept", "dismiss", "acknowledge"):
             return events
         for series in self._watched:

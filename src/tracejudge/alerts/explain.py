@@ -67,6 +67,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         "budget_share": share,
         "hypothetical_rate": alert.hypothetical_rate,
         "started_about": iso(alert.start.at),
+        "judged_since": None if alert.start.judged_at is None else iso(alert.start.judged_at),
         "before": rate_numbers(before),
         "since": rate_numbers(since),
         "worst_trace_ids": list(series.examples.worst_since(alert.start.at)),

@@ -22,10 +22,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tracejudge.alerts.actions import Action
+from tracejudge.alerts.answered import answered_from
 from tracejudge.alerts.durations import parse_false_alarms
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.held import HeldAlerts
-from tracejudge.alerts.judge_words import drift_event, mark, steady_event
+from tracejudge.alerts.judge_words import as_of, drift_event, mark, steady_event
 from tracejudge.alerts.snapshots import FORMAT, SeriesSnapshot
 from tracejudge.alerts.standing import AGAINST, DriftPolicy, Standing, WatchedJudge
 from tracejudge.alerts.state import Series, Turn
@@ -85,7 +86,8 @@ class JudgeDrift:
                     events.append(steady_event(watched, against, at=one.finished_at or one.round_at))
                     series.close()
         self._changed[_name(place)] = None
-        return events + self._released(one.judge_id, at=one.finished_at or one.round_at)
+        at = one.finished_at or one.round_at
+        return events + self._answered(one, at=at) + self._released(one.judge_id, at=at)
 
     def _look(
         self, watched: WatchedJudge, known: Mapping[str, bool], *, open_alerts: Iterable[str]
@@ -130,17 +132,39 @@ class JudgeDrift:
             if latest is not None and latest - watched.last.round_at <= LATELY
         ]
 
+    @property
+    def holds(self) -> bool:
+        """Whether any alert is held back."""
+        return bool(self._held)
+
     def beside(self, event: AlertEvent) -> AlertEvent:
         """A quality event with what is known of its judge; one that is held back says so in its evidence."""
-        standing = self.standing(event.series.judge_id)
-        if event.kind != "firing" or standing is None:
+        if event.kind != "firing":
             return self._held.follow(event)
-        event = mark(event, standing)
-        return self._held.begin(event) if standing.moved and self.policy.on_judge_drift == "hold" else event
+        standing, too_early = self.standing(event.series.judge_id), self._too_early(event)
+        asks = too_early and event.series.judge_id in self.policy.asked
+        if standing is not None:
+            event = mark(event, standing, too_early=too_early, asks=asks)
+        if self.policy.on_judge_drift != "hold":
+            return event
+        if standing is not None and standing.moved:
+            return self._held.begin(event)
+        return self._held.wait(event) if asks else event
+
+    def _too_early(self, event: AlertEvent) -> bool:
+        """Whether the judge has rounds, and the last one began too early to answer the alert."""
+        since, judge_id = answered_from(event), event.series.judge_id
+        rounds = [watched.last.round_at for (_, one), watched in self._lately() if one == judge_id]
+        return since is not None and bool(rounds) and max(rounds) < since
 
     def tick(self, now: datetime) -> list[AlertEvent]:
-        """The alerts that wait no longer: they have waited for `LONGEST_HOLD`, or the settings hold nothing now."""
-        return self._held.let_go_overdue(now) if self.policy.on_judge_drift == "hold" else self._held.let_go_all(at=now)
+        """The alerts that wait no longer (`overdue`), or all of them where the settings hold nothing now."""
+        return self.overdue(now) if self.policy.on_judge_drift == "hold" else self._held.let_go_all(at=now)
+
+    def overdue(self, at: datetime) -> list[AlertEvent]:
+        """The alerts whose time of waiting is over at an instant. Call it before what is folded of that instant: a
+        process that comes late must not find the answer that another one did not wait for."""
+        return self._held.let_go_overdue(at) if self.policy.on_judge_drift == "hold" else []
 
     def apply(self, action: Action) -> list[AlertEvent]:
         """Closes what an accept or a dismissal is about. An accepted judge is compared with its last round from now on:
@@ -221,6 +245,18 @@ class JudgeDrift:
         }
         between = parse_false_alarms(self.policy.false_alarms)
         return between.total_seconds() / 3600.0 * max(1, len(parts))
+
+    def _answered(self, one: AnchorRound, *, at: datetime) -> list[AlertEvent]:
+        """The alerts for which a round answers whether it was the judge: to be told now, or held as any of a judge that
+        moved. Of a round that began too early only that it found the judge moved is an answer."""
+        standing, events = self.standing(one.judge_id), []
+        for event in self._held.waiting(one.judge_id):
+            if standing is not None and standing.moved:
+                events.append(self._held.begin(mark(event, standing)))
+            elif (since := answered_from(event)) is None or since <= one.round_at:
+                marked = event if standing is None else mark(event, standing)
+                events += self._held.answer(marked, at=at, words=f"held back for a round of anchors: {as_of(standing)}")
+        return events
 
     def _released(self, judge_id: str, *, at: datetime) -> list[AlertEvent]:
         """The alerts that were held back for a judge that is steady again: the same events, to be told now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timezone
 
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.event import AlertEvent, EventKind
@@ -113,9 +113,17 @@ def steady_event(
     return _event(series, kind="judge_steady", at=at, summary=summary, evidence=evidence)
 
 
-def mark(event: AlertEvent, standing: Standing) -> AlertEvent:
-    """A quality alert with what is known of its judge: whether the fall may be the judge's."""
-    evidence = {**event.evidence, "judge": standing.numbers()}
+def as_of(standing: Standing | None) -> str:
+    """How the judge of an alert stands that waited for its round."""
+    if standing is None:
+        return "it says nothing of its judge"
+    return f"judge {state_words(standing)} as of {standing.at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
+
+
+def mark(event: AlertEvent, standing: Standing, *, too_early: bool = False, asks: bool = False) -> AlertEvent:
+    """A quality alert with what is known of its judge: whether the fall may be the judge's. `too_early`: its last round
+    cannot tell; `asks`: so the alert asks for another one."""
+    evidence = {**event.evidence, "judge": {**standing.numbers(), "too_early": too_early, "round_asked": asks}}
     summary = event.summary
     if standing.moved:
         summary += f"; its judge moved: {moved_words(standing)}"

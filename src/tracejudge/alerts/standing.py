@@ -28,11 +28,13 @@ class DriftPolicy:
     """What is promised about judges, and what becomes of quality alerts while one has moved.
 
     `agreement` is the share of anchors on which a steady judge says the same again; None: learned from its rounds.
+    `asked` holds the JudgeIds of which an alert asks for a round: for others there is nothing to wait for.
     """
 
     false_alarms: str = "1 per 30d"
     agreement: float | None = None
     on_judge_drift: Literal["mark", "hold"] = "mark"
+    asked: frozenset[str] = frozenset()
 
     def rule(self, judge_name: str, against: Against) -> Rule:
         """The rule of a series. A given agreement is about the judge with itself: how often it is right is learned."""

@@ -88,7 +88,7 @@ class Series(SeriesMemory):
             self._fold_repeat(passed=passed, weight=weight, before=earlier, hour_at=hour_at, hours=hours)
             return None
         scaled = self.scale.next(weight)
-        place = Place(at, self.sums)
+        place = Place(at, self.sums, judged_at)
         bets = self._learn_until(hour_at)
         learning = self.alert.aside if self.alert is not None else self.baseline
         # Asked for only where it is used: most series have no hours that differ.

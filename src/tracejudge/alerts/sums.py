@@ -100,7 +100,8 @@ class Sums(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Between two rows of a stream: the sums of the rows before it and the event time of the row after it."""
+    """Between two rows of a stream: the sums of the rows before it, and when the row after it was served and judged."""
 
     at: datetime
     before: Sums
+    judged_at: datetime | None = None  # older snapshots do not know

@@ -114,7 +114,13 @@ def judge_says(event: AlertEvent) -> str | None:
     about = f"{known.get('n')} anchors of {at} UTC"
     if known.get("state") != "steady":
         return f"it had moved, as its {about} say: the fall may be the judge's"
-    return f"steady by its {about}; if it moved after them, this cannot know it (`tracejudge anchors run` looks again)"
+    if known.get("too_early") is False:
+        return f"steady by its {about}, judged after the fall began"
+    age = ", too early to tell of this fall" if known.get("too_early") else ""
+    again = "`tracejudge anchors run` looks again"
+    if known.get("round_asked"):
+        again = "another round was asked for, `tracejudge anchors show` has it"
+    return f"steady by its {about}{age}; if it moved after them, this cannot know it ({again})"
 
 
 def looked_at_says(evidence: Evidence) -> str:

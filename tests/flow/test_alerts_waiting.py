@@ -1,0 +1,178 @@
+"""A judge that moves between two rounds: the alert of it asks for a round, and is told or held by what that says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.flow.test_anchors import HONEST, NO, Days, kinds
+from tests.support.judge_reply import JudgeRequest, Reply
+from tests.support.judge_server import JudgeServer
+from tracejudge.alerts import AlertEvent, DriftPolicy
+from tracejudge.alerts.held import LONGEST_WAIT
+from tracejudge.evidence.words import judge_says
+from tracejudge.store import Store
+
+pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
+
+
+def strict(request: JudgeRequest) -> Reply:
+    """The same model by its name, which fails most of what it passed."""
+    return Reply(NO) if re.search(r"of plan \d*[2-9] is ten", request.prompt) else HONEST(request)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with JudgeServer(HONEST) as running:
+        yield running
+
+
+@pytest.fixture
+def days(store: Store, server: JudgeServer, monkeypatch: pytest.MonkeyPatch) -> Days:
+    """Four days of a steady judge; its last round is a minute old."""
+    monkeypatch.setattr("tracejudge.store.leases.SETTLE_S", 0.005)
+    days = Days(store, server)
+    days.drift = DriftPolicy(on_judge_drift="hold", asked=frozenset({days.spec.judge_id()}))
+    days.restart()
+    assert [event for _ in range(4) for event in days.day()] == []
+    assert days.serve(10, good=0.95) == []
+    return days
+
+
+def answered(days: Days) -> list[AlertEvent]:
+    """The rounds that are due, and a round of the alert loop."""
+    days.clock.advance(30)
+    assert [one.cause for one in days.watch.run_due()] == ["alert"]
+    days.clock.advance(30)
+    return days.loop.tick()
+
+
+def test_a_judge_that_moves_within_the_hour_after_its_round_holds_its_alert(days: Days) -> None:
+    days.server.script = strict
+    (held,) = days.serve(25, good=0.95)
+    assert (held.kind, held.evidence["held"]) == ("firing", True)
+    says = judge_says(held)
+    assert says is not None
+    assert ", too early to tell of this fall; " in says
+    assert "another round was asked for" in says
+    moved, still = answered(days)
+    assert (moved.kind, moved.evidence["open_alerts"]) == ("judge_drift", [held.event_id])
+    assert (still.event_id, still.evidence["held"]) == (held.event_id, True)
+    assert days.watch.run_due() == []
+    assert kinds(days.channel.events) == ["judge_drift"]
+    (stored,) = days.store.alert_events.get([held.event_id])
+    assert "; its judge moved: " in stored.summary
+    days.restart()
+    days.server.script = HONEST
+    back = [event for _ in range(4) for event in days.day()]
+    assert kinds(back) == ["judge_steady", "firing"]
+    assert back[1].event_id == held.event_id
+
+
+def test_an_alert_of_the_product_is_told_as_soon_as_the_round_says_that_the_judge_is_steady(days: Days) -> None:
+    (held,) = days.serve(20, good=0.1)
+    assert days.channel.events == []
+    days.restart()
+    (told,) = answered(days)
+    assert (told.event_id, told.at) == (held.event_id, held.at)
+    assert days.clock.now() - told.at < LONGEST_WAIT
+    assert "; held back for a round of anchors: judge steady as of " in told.summary
+    assert [event.event_id for event in days.channel.events] == [held.event_id]
+    says = judge_says(told)
+    assert says is not None
+    assert says.endswith(", judged after the fall began")
+
+
+def test_an_alert_is_told_without_an_answer_where_the_days_calls_are_used_up(days: Days) -> None:
+    days.watch = days._watch(max_calls=0)
+    (held,) = days.serve(20, good=0.1)
+    days.clock.advance(600)
+    assert days.watch.run_due() == []
+    assert days.loop.tick() == []
+    days.clock.advance(1800)
+    (told,) = days.loop.tick()
+    assert (told.event_id, told.evidence["held_until"]) == (held.event_id, (held.at + LONGEST_WAIT).isoformat())
+    assert told.summary.endswith("and none came")
+    assert kinds(days.channel.events) == ["firing"]
+
+
+def test_where_alerts_are_only_marked_they_go_out_at_once_and_ask(days: Days) -> None:
+    days.drift = DriftPolicy(asked=days.drift.asked)
+    days.restart()
+    days.server.script = strict
+    (alert,) = days.serve(25, good=0.95)
+    assert kinds(days.channel.events) == ["firing"]
+    says = judge_says(alert)
+    assert says is not None
+    assert "another round was asked for" in says
+    (moved,) = answered(days)
+    assert (moved.kind, moved.evidence["open_alerts"]) == ("judge_drift", [alert.event_id])
+
+
+def test_a_loop_that_comes_late_tells_once_what_waited_meanwhile(days: Days) -> None:
+    """The alert and its answer are found in one round of the loop."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(days.loop, "tick", list)
+        days.serve(20, good=0.1)
+    days.clock.advance(LONGEST_WAIT.total_seconds())
+    waited, told = days.loop.tick()
+    assert (waited.event_id, waited.evidence["held"]) == (told.event_id, True)
+    (stored,) = days.store.alert_events.get([told.event_id])
+    assert (stored.summary, "held" in stored.evidence) == (told.summary, False)
+    assert [event.summary for event in days.channel.events] == [told.summary]
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_loop_killed_at_any_step_goes_on_waiting_and_tells_once(days: Days, moves: bool) -> None:
+    """Killed while the alert begins to wait, and again while it is answered."""
+    days.restart()
+    if moves:
+        days.server.script = strict
+    assert _killed_at_each_step(days, lambda: days.serve(20, good=0.95 if moves else 0.1)) > 2
+    (held,) = [event for event in days.store.alert_events.all() if event.kind == "firing"]
+    assert "waits_until" in held.evidence
+    assert days.channel.events == []
+    assert _killed_at_each_step(days, lambda: answered(days)) > 2
+    (fired,) = [event for event in days.store.alert_events.all() if event.kind == "firing"]
+    assert (fired.event_id, "waits_until" in fired.evidence) == (held.event_id, False)
+    assert fired.evidence.get("held") == (True if moves else None)
+    # At least once: the notification that was in transit may be repeated, under its id.
+    assert {(event.kind, event.event_id) for event in days.channel.events if event.kind == "firing"} == (
+        set() if moves else {("firing", held.event_id)}
+    )
+    assert set(kinds(days.channel.events)) == {"judge_drift" if moves else "firing"}
+
+
+def _killed_at_each_step(days: Days, work: Callable[[], object]) -> int:
+    """Does the work with a loop that dies at its first step, goes on with one that dies at its second, and so on until
+    one lives; gives how many died."""
+    for number in range(100):
+        left = number
+
+        def die(step: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed(step)
+
+        days.checkpoint = die
+        days.loop = days._loop("two")  # the same host starts it again, and so the lease is its own
+        try:
+            if number == 0:
+                work()
+            else:
+                days.loop.tick()
+        except Killed:
+            days.clock.advance(1)
+        else:
+            days.checkpoint = lambda _: None
+            days.loop = days._loop("two")
+            assert days.loop.tick() == []
+            return number
+    raise AssertionError("no loop lived")
