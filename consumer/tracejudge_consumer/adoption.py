@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from tracejudge.alerts import Action, HourSums, Overlap, Rule, SeriesKey
-from tracejudge.alerts.slices import is_other
+from tracejudge.alerts.rules.slices import is_other
 from tracejudge.judging import JudgeSpec
 from tracejudge.scores import JudgeId
 from tracejudge.store import Adoption, RateQuery, Store, UserAction

@@ -33,9 +33,9 @@ from tracejudge.alerts import (
     event_from_json,
     event_to_json,
 )
-from tracejudge.alerts.channels import ChannelPolicy
 from tracejudge.alerts.order import STEP_S, in_order, step_of
-from tracejudge.alerts.watched import MAX_SLICES_PER_RULE
+from tracejudge.alerts.series.watched import MAX_SLICES_PER_RULE
+from tracejudge.alerts.telling.channels import ChannelPolicy
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Score, TraceFacts, TraceKey

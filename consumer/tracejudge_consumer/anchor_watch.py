@@ -1,8 +1,9 @@
 """Rounds of anchors: made when they are due, by the process that leads the alert loop, within a budget of their own.
 
 Due: when the last round is old enough; at once when another model was reported for the judge since then, or one of its
-quality alerts fired which the last round does not answer (`alerts/answered.py`), or that round is an hour old. Verdicts
-are kept as they come, so a round that was interrupted is finished by whoever leads next; only a finished one is folded.
+quality alerts fired which the last round does not answer (`alerts/judges/answered.py`), or that round is an hour old.
+Verdicts are kept as they come, so a round that was interrupted is finished by whoever leads next; only a finished one
+is folded.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from tracejudge.alerts import AlertEvent
-from tracejudge.alerts.answered import answered_from
+from tracejudge.alerts.judges.answered import answered_from
 from tracejudge.anchoring.judging import AnchorRun, judge_anchors
 from tracejudge.anchors import AnchorRound, AnchorsChanged, AnchorSet, Cause, Verdict
 from tracejudge.errors import NotFound, ServiceUnavailable, TraceJudgeError

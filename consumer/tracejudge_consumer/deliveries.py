@@ -18,9 +18,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from tracejudge.alerts import Action, AlertEvent, GroupNotifier, Message, NotDelivered, Notifier, SeriesSnapshot
-from tracejudge.alerts.channels import ChannelPolicy, ChannelState
-from tracejudge.alerts.grouping import compose
-from tracejudge.alerts.notify import message_of
+from tracejudge.alerts.telling.channels import ChannelPolicy, ChannelState
+from tracejudge.alerts.telling.grouping import compose
+from tracejudge.alerts.telling.notify import message_of
 from tracejudge.clock import Clock
 from tracejudge.store import OutboxItem, Store
 

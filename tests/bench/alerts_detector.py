@@ -17,9 +17,9 @@ import numpy as np
 from scipy.signal import lfilter
 
 from tracejudge.alerts import MinimumRule, SeriesKey
-from tracejudge.alerts.bets import ODDS, PRIOR, hypothetical_rates
-from tracejudge.alerts.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
-from tracejudge.alerts.weights import MEMORY, TRIM, WeightScale
+from tracejudge.alerts.detecting.bets import ODDS, PRIOR, hypothetical_rates
+from tracejudge.alerts.detecting.weights import MEMORY, TRIM, WeightScale
+from tracejudge.alerts.series.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_score
 

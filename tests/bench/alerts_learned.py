@@ -23,11 +23,11 @@ from tests.bench.alerts_detector import (
     scaled_weights,
 )
 from tracejudge.alerts import DriftRule
-from tracejudge.alerts.baseline import Baseline
-from tracejudge.alerts.bets import ODDS
-from tracejudge.alerts.hour_effect import CLIP, LOWEST, smallest_told
-from tracejudge.alerts.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
-from tracejudge.alerts.weights import TRIM
+from tracejudge.alerts.detecting.baseline import Baseline
+from tracejudge.alerts.detecting.bets import ODDS
+from tracejudge.alerts.detecting.hour_effect import CLIP, LOWEST, smallest_told
+from tracejudge.alerts.detecting.weights import TRIM
+from tracejudge.alerts.series.state import LONGEST_STEP_H, MIN_ROWS_OF_A_DROP, Series, Turn
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_score
 

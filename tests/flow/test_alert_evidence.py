@@ -15,7 +15,7 @@ from tests.support.browser import Browser, find_browser
 from tests.support.fallen import Traffic, fill
 from tests.support.workplace import Workplace
 from tracejudge.alerts import AlertEvent, MinimumRule, Rule
-from tracejudge.alerts.told import evidence_lines, evidence_link
+from tracejudge.alerts.telling.told import evidence_lines, evidence_link
 from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingNotifier
 from tracejudge_consumer.alert_evidence import NOT_YET, AlertEvidence, fall_of

@@ -11,7 +11,7 @@ from tests.flow.test_anchors import HONEST, NO, Days, kinds
 from tests.support.judge_reply import JudgeRequest, Reply
 from tests.support.judge_server import JudgeServer
 from tracejudge.alerts import AlertEvent, DriftPolicy
-from tracejudge.alerts.held import LONGEST_WAIT
+from tracejudge.alerts.judges.held import LONGEST_WAIT
 from tracejudge.evidence.words import judge_says
 from tracejudge.store import Store
 

@@ -23,7 +23,7 @@ from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
 from tests.support.workplace import Workplace
 from tracejudge.alerts import AlertEvent, DriftPolicy, MinimumRule
-from tracejudge.alerts.judge_words import moved_words
+from tracejudge.alerts.judges.words import moved_words
 from tracejudge.anchors import Anchor, AnchorSet
 from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, RunCaps
 from tracejudge.scores import ANCHOR_RUN, Label

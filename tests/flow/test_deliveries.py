@@ -12,7 +12,7 @@ import pytest
 from tests.support.memory_outbox import MemoryOutbox
 from tests.unit.test_alerts_notifiers import EVENT
 from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, SeriesSnapshot
-from tracejudge.alerts.channels import ChannelPolicy, parse_rate
+from tracejudge.alerts.telling.channels import ChannelPolicy, parse_rate
 from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingGroupNotifier, RecordingNotifier
 from tracejudge.testing.builders import START

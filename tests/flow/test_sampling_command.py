@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tracejudge.alerts.bets import Bets
-from tracejudge.alerts.detector import DropDetector
-from tracejudge.alerts.sums import Place, Sums
-from tracejudge.alerts.weights import WeightScale
+from tracejudge.alerts.detecting.bets import Bets
+from tracejudge.alerts.detecting.detector import DropDetector
+from tracejudge.alerts.detecting.sums import Place, Sums
+from tracejudge.alerts.detecting.weights import WeightScale
 from tracejudge.sampling import Epoch, GovernedRates, epoch_number
 from tracejudge.scores import Decision, JudgeId, LedgerRow
 from tracejudge.store import SamplingEpoch, Store, StoredTrace

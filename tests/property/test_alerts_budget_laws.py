@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracejudge.alerts import DriftRule, MaxDropRule, MinimumRule, Rule, SeriesKey
-from tracejudge.alerts.budget import Budget, parts_of
+from tracejudge.alerts.rules.budget import Budget, parts_of
 
 JUDGES, APPS, ENVIRONMENTS = ("faithful", "lexical"), ("shop", "bank"), ("production", "staging")
 

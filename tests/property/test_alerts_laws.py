@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.support.verdicts import minute, row
 from tracejudge.alerts import AlertEvent, Engine, MinimumRule, SeriesSnapshot
-from tracejudge.alerts.bets import ODDS, PRIOR, Bets, hypothetical_rates
-from tracejudge.alerts.detector import DropDetector
-from tracejudge.alerts.recovery import RecoveryDetector
-from tracejudge.alerts.sums import Place, Sums
-from tracejudge.alerts.weights import WeightScale
+from tracejudge.alerts.detecting.bets import ODDS, PRIOR, Bets, hypothetical_rates
+from tracejudge.alerts.detecting.detector import DropDetector
+from tracejudge.alerts.detecting.recovery import RecoveryDetector
+from tracejudge.alerts.detecting.sums import Place, Sums
+from tracejudge.alerts.detecting.weights import WeightScale
 from tracejudge.scores import Score
 from tracejudge.testing.builders import START
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tracejudge.alerts.baseline import LAG_H, MEMORY_H, Baseline
-from tracejudge.alerts.bets import hypothetical_rates
-from tracejudge.alerts.fit import ARM_AT, dispersion
+from tracejudge.alerts.detecting.baseline import LAG_H, MEMORY_H, Baseline
+from tracejudge.alerts.detecting.bets import hypothetical_rates
+from tracejudge.alerts.detecting.fit import ARM_AT, dispersion
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 

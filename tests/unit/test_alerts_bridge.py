@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.verdicts import row, verdicts
 from tracejudge.alerts import AlertEvent, DriftRule, Engine, HourSums, MaxDropRule, Overlap, SeriesKey, SeriesStatus
-from tracejudge.alerts.baseline import Baseline
-from tracejudge.alerts.bridge import bridged
+from tracejudge.alerts.detecting.baseline import Baseline
+from tracejudge.alerts.series.bridge import bridged
 from tracejudge.scores import JudgeId, Score
 from tracejudge.testing.builders import START
 

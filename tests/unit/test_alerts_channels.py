@@ -21,12 +21,12 @@ from pydantic import ValidationError
 from tests.support.webhook import Receiver
 from tests.unit.test_alerts_notifiers import EVENT
 from tracejudge.alerts import AlertEvent, GroupNotifier, NotDelivered, Notifier, NotifierSettings, build_notifiers
-from tracejudge.alerts.channels import ChannelState, parse_rate
-from tracejudge.alerts.incident import incident_key
 from tracejudge.alerts.notifiers.email import EmailNotifier
 from tracejudge.alerts.notifiers.formats import alertmanager_body, pagerduty_body, slack_body, slack_message
 from tracejudge.alerts.notifiers.webhook import sign
-from tracejudge.alerts.notify import message_of
+from tracejudge.alerts.telling.channels import ChannelState, parse_rate
+from tracejudge.alerts.telling.incident import incident_key
+from tracejudge.alerts.telling.notify import message_of
 from tracejudge.errors import SettingsError
 
 RESOLVED = replace(EVENT, event_id="77", kind="resolved", evidence={"fired_event_id": EVENT.event_id})

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from tracejudge.alerts.bets import Bets
-from tracejudge.alerts.delay import expected_traces, smallest_drop
-from tracejudge.alerts.detector import DropDetector
-from tracejudge.alerts.sums import Place, Sums
+from tracejudge.alerts.detecting.bets import Bets
+from tracejudge.alerts.detecting.delay import expected_traces, smallest_drop
+from tracejudge.alerts.detecting.detector import DropDetector
+from tracejudge.alerts.detecting.sums import Place, Sums
 from tracejudge.testing.builders import START
 
 NOWHERE = Place(START, Sums())

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from tests.support.verdicts import row, verdicts
 from tracejudge.alerts import AlertEvent, DriftRule, Engine, MaxDropRule, MinimumRule, Rule, SeriesKey
-from tracejudge.alerts.rule import RULE
-from tracejudge.alerts.snapshots import SeriesSnapshot
-from tracejudge.alerts.state import Series, Turn
+from tracejudge.alerts.rules.rule import RULE
+from tracejudge.alerts.series.snapshots import SeriesSnapshot
+from tracejudge.alerts.series.state import Series, Turn
 from tracejudge.scores import JudgeId
 
 DAY = 1440  # verdicts come once a minute

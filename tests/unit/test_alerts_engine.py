@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.verdicts import minute, row, verdicts
 from tracejudge.alerts import AlertEvent, Engine, MinimumRule, SeriesState
-from tracejudge.alerts.sums import Sums
+from tracejudge.alerts.detecting.sums import Sums
 from tracejudge.scores import JudgeId, Outcome
 
 
@@ -241,7 +241,7 @@ def test_two_rules_of_one_name_are_refused() -> None:
 
 
 def test_a_group_without_end_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracejudge.alerts.watched.MAX_SLICES_PER_RULE", 3)
+    monkeypatch.setattr("tracejudge.alerts.series.watched.MAX_SLICES_PER_RULE", 3)
     engine = Engine([rule(group_by=("version",))])
     engine.fold([row(k, version=f"v{k}") for k in range(10)])
     assert len(engine.status()) == 3

@@ -13,8 +13,8 @@ from tests.support.verdicts import row
 from tests.unit.test_alerts_judge_drift import JUDGE, RULE, START, TRUTH, judged, kinds
 from tracejudge.alerts import AlertEvent, DriftPolicy, Engine
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.flips import TOLD_AT, sign_test
-from tracejudge.alerts.judge_drift import JudgeDrift
+from tracejudge.alerts.judges.drift import JudgeDrift
+from tracejudge.alerts.judges.flips import TOLD_AT, sign_test
 from tracejudge.anchors import AnchorRound
 
 STRICTER = [case for case in TRUTH if TRUTH[case]][:26]

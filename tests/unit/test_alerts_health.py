@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from tests.support.verdicts import row
 from tracejudge.alerts import HEALTH_RULE, Engine, MinimumRule
-from tracejudge.alerts.health import InvalidShare
+from tracejudge.alerts.series.health import InvalidShare
 
 RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
 

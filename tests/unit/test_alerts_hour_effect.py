@@ -9,11 +9,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tracejudge.alerts.baseline import Baseline
-from tracejudge.alerts.bets import Bets
-from tracejudge.alerts.detector import DropDetector
-from tracejudge.alerts.hour_effect import HourSoFar, factors_within, known_share
-from tracejudge.alerts.sums import Place, Sums
+from tracejudge.alerts.detecting.baseline import Baseline
+from tracejudge.alerts.detecting.bets import Bets
+from tracejudge.alerts.detecting.detector import DropDetector
+from tracejudge.alerts.detecting.hour_effect import HourSoFar, factors_within, known_share
+from tracejudge.alerts.detecting.sums import Place, Sums
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 

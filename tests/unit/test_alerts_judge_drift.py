@@ -13,8 +13,8 @@ import pytest
 from tests.support.verdicts import row, verdicts
 from tracejudge.alerts import JUDGE_DRIFT_RULE, AlertEvent, DriftPolicy, Engine, MinimumRule
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.held import LONGEST_HOLD
-from tracejudge.alerts.judge_drift import JudgeDrift
+from tracejudge.alerts.judges.drift import JudgeDrift
+from tracejudge.alerts.judges.held import LONGEST_HOLD
 from tracejudge.anchors import AnchorRound, Verdict
 from tracejudge.scores import JudgeId
 

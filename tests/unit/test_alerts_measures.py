@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from tests.support.verdicts import row
 from tracejudge.alerts import AlertEvent, DriftRule, Engine, MinimumRule
-from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.rules.budget import Budget
 from tracejudge.evidence import tells_of_a_fall
 from tracejudge.scores import JudgeId, Score, TraceFacts, TraceKey, Usage
 

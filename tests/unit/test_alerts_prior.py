@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.verdicts import row, verdicts
 from tracejudge.alerts import Engine, MinimumRule, SeriesSnapshot
-from tracejudge.alerts.bets import FIRST_PRIOR, PRIOR, Bets
-from tracejudge.alerts.detector import DropDetector
-from tracejudge.alerts.sums import Place, Sums
+from tracejudge.alerts.detecting.bets import FIRST_PRIOR, PRIOR, Bets
+from tracejudge.alerts.detecting.detector import DropDetector
+from tracejudge.alerts.detecting.sums import Place, Sums
 
 RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.verdicts import minute, row
 from tracejudge.alerts import Engine, MinimumRule
-from tracejudge.alerts.repeats import MAX_CONTENTS, Repeats
+from tracejudge.alerts.detecting.repeats import MAX_CONTENTS, Repeats
 from tracejudge.scores import Score
 
 RULE = MinimumRule(name="low", judge="lexical", minimum=0.8, min_effective_samples=5)

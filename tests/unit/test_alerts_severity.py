@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.verdicts import minute, row, verdicts
 from tracejudge.alerts import Action, AlertEvent, DriftRule, Engine, MinimumRule, Rule
-from tracejudge.alerts.incident import incident_key
+from tracejudge.alerts.telling.incident import incident_key
 
 PAGES: dict[str, Any] = {"name": "quality", "judge": "lexical", "severity": "page", "heuristic_may_page": True}
 

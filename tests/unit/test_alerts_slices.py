@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tests.support.verdicts import row
 from tracejudge.alerts import AlertEvent, Engine, MinimumRule, SeriesStatus
 from tracejudge.alerts.notifiers.formats import alertmanager_body
-from tracejudge.alerts.slices import LONGEST_VALUE, OF_SCORE, OF_TRACE
+from tracejudge.alerts.rules.slices import LONGEST_VALUE, OF_SCORE, OF_TRACE
 from tracejudge.scores import JudgeId, Score, TraceFacts, TraceKey
 from tracejudge.store.queries import GROUP_FIELDS, TRACE_FIELDS
 
@@ -127,7 +127,7 @@ def test_values_without_number_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -
     rule = MinimumRule(name="quality", judge="lexical", minimum=0.9, group_by=("version",), max_series=3)
     free = Engine([rule])
     expected = free.fold(rows)
-    monkeypatch.setattr("tracejudge.alerts.ways._MOST", 5)
+    monkeypatch.setattr("tracejudge.alerts.series.ways._MOST", 5)
     bounded = Engine([rule])
     assert bounded.fold(rows) == expected
     assert len(bounded._ways) <= 5 < len(free._ways)

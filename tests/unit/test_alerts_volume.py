@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.verdicts import minute, row
 from tracejudge.alerts import Action, AlertEvent, Engine, VolumeRule
-from tracejudge.alerts.volume import VolumeProfile
+from tracejudge.alerts.series.volume import VolumeProfile
 from tracejudge.scores import Score
 
 WEEK = 7 * 24

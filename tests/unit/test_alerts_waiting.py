@@ -14,8 +14,8 @@ from tests.support.verdicts import row
 from tests.unit.test_alerts_judge_drift import JUDGE, RULE, START, TRUTH, judged, kinds
 from tracejudge.alerts import AlertEvent, DriftPolicy, Engine, MinimumRule, SeriesSnapshot
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.answered import answered_from
-from tracejudge.alerts.held import LONGEST_HOLD, LONGEST_WAIT, HeldAlerts
+from tracejudge.alerts.judges.answered import answered_from
+from tracejudge.alerts.judges.held import LONGEST_HOLD, LONGEST_WAIT, HeldAlerts
 from tracejudge.anchors import AnchorRound
 from tracejudge.scores import Score
 

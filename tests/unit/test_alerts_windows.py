@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.verdicts import row
 from tracejudge.alerts import AlertEvent, Engine, MinimumRule, ThresholdRule
-from tracejudge.alerts.budget import Budget
-from tracejudge.alerts.chance import binomial_tail, false_alarms_per_30d
 from tracejudge.alerts.event import SeriesKey
+from tracejudge.alerts.rules.budget import Budget
+from tracejudge.alerts.rules.chance import binomial_tail, false_alarms_per_30d
 from tracejudge.scores import Score
 
 

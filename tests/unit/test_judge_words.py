@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from tracejudge.alerts.judge_words import state_words
-from tracejudge.alerts.standing import Standing
+from tracejudge.alerts.judges.standing import Standing
+from tracejudge.alerts.judges.words import state_words
 from tracejudge.anchors.agreement import agreement, pass_share
 
 FIRST = {f"a-{number}": number < 50 for number in range(100)}

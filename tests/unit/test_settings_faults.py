@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tracejudge.alerts.notifiers import NotifierSettings
-from tracejudge.alerts.rule import MinimumRule
+from tracejudge.alerts.rules.rule import MinimumRule
 from tracejudge.alerts.trial import TrialFile
 from tracejudge.judging import JudgeSpec
 from tracejudge_consumer.settings import faults_of

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import click
 
 from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, SeriesKey
-from tracejudge.alerts.channels import ChannelState
 from tracejudge.alerts.event import EventKind
 from tracejudge.alerts.notifiers import NotifierSettings, TerminalNotifier
-from tracejudge.alerts.rule_base import CHANNEL_RULE
+from tracejudge.alerts.rules.rule_base import CHANNEL_RULE
+from tracejudge.alerts.telling.channels import ChannelState
 from tracejudge.errors import SettingsError
 from tracejudge.store import OutboxStanding
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tracejudge.alerts import AlertEvent, SeriesStatus
-from tracejudge.alerts.slices import is_other
+from tracejudge.alerts.rules.slices import is_other
 from tracejudge.evidence import Evidence
 from tracejudge.evidence.words import rate_of, slices_say
 from tracejudge.store import Store

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import click
 
 from tracejudge.alerts import Rule, SeriesStatus, ThresholdRule, effective_severity
-from tracejudge.alerts.budget import parts_of
-from tracejudge.alerts.chance import false_alarms_per_30d
 from tracejudge.alerts.event import Severity
-from tracejudge.alerts.measures import in_words
-from tracejudge.alerts.wording import percent_points
+from tracejudge.alerts.rules.budget import parts_of
+from tracejudge.alerts.rules.chance import false_alarms_per_30d
+from tracejudge.alerts.rules.measures import in_words
+from tracejudge.alerts.series.wording import percent_points
 from tracejudge_consumer.options import Number, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings

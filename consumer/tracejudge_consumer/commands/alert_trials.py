@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from tracejudge.alerts import JUDGE_DRIFT_RULE, Promises, SeriesStatus
 from tracejudge.alerts.backtest import Backtest, backtest
-from tracejudge.alerts.delay import smallest_drop
-from tracejudge.alerts.judge_words import moved_words, state_words
-from tracejudge.alerts.slices import is_of_trace, is_other, trace_fields
+from tracejudge.alerts.detecting.delay import smallest_drop
+from tracejudge.alerts.judges.words import moved_words, state_words
+from tracejudge.alerts.rules.slices import is_of_trace, is_other, trace_fields
 from tracejudge.alerts.trial import TrialFile, TrialResult, run_trial
 from tracejudge.counted import counted
 from tracejudge.errors import SettingsError

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from tracejudge.alerts.actions import FIELDS, Action, Verb
-from tracejudge.alerts.rule_base import CHANNEL_RULE, HEALTH_RULE
-from tracejudge.alerts.slices import OF_SCORE, OF_TRACE, is_of_trace
+from tracejudge.alerts.rules.rule_base import CHANNEL_RULE, HEALTH_RULE
+from tracejudge.alerts.rules.slices import OF_SCORE, OF_TRACE, is_of_trace
 from tracejudge.errors import NotFound
 from tracejudge.store import Store
 from tracejudge_consumer.alert_actions import read_actions, record_action

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.told import evidence_lines, evidence_link
+from tracejudge.alerts.telling.told import evidence_lines, evidence_link
 from tracejudge_consumer.commands.alert_channels import channels
 from tracejudge_consumer.commands.alert_rules import list_rules
 from tracejudge_consumer.commands.alert_show import show

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tracejudge.alerts.event import Severity
-from tracejudge.alerts.rule import Rule, effective_severity
+from tracejudge.alerts.rules.rule import Rule, effective_severity
 from tracejudge.judging import estimate
 from tracejudge_consumer.commands.alert_rules import in_severity, watched
 from tracejudge_consumer.options import config_option, group_config_option, json_option

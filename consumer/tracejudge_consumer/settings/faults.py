@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from tracejudge.alerts.rule import RULE_TYPES
+from tracejudge.alerts.rules.rule import RULE_TYPES
 
 EXAMPLE: Final = "deploy/settings.example.toml"
 

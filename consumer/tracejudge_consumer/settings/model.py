@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from tracejudge.alerts import JUDGE_DRIFT_RULE
 from tracejudge.alerts.notifiers import NotifierSettings
-from tracejudge.alerts.rule import AnyRule
+from tracejudge.alerts.rules.rule import AnyRule
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec
 from tracejudge.sampling import SamplingPolicy

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from tracejudge.alerts import DriftPolicy
 from tracejudge.alerts.durations import parse_duration, parse_false_alarms
 from tracejudge.alerts.notifiers.exchange import parse_url
-from tracejudge.alerts.promise import USUAL, FalseAlarms, PlacePromise, Promises
+from tracejudge.alerts.rules.promise import USUAL, FalseAlarms, PlacePromise, Promises
 from tracejudge.errors import SettingsError
 from tracejudge.judging import Caps
 from tracejudge.store.retention import Retention

@@ -17,7 +17,7 @@ from tracejudge_consumer.wiring.judges import sampling_policy
 
 if TYPE_CHECKING:
     from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus, Standing
-    from tracejudge.alerts.channels import ChannelPolicy
+    from tracejudge.alerts.telling.channels import ChannelPolicy
     from tracejudge_consumer.alert_evidence import AlertEvidence
     from tracejudge_consumer.alert_loop import AlertLoop
     from tracejudge_consumer.loop_health import LoopHealth

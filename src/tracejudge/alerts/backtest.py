@@ -9,13 +9,13 @@ from itertools import islice
 from typing import Final
 
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.budget import promised_per_hour
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.order import in_order
-from tracejudge.alerts.promise import Promises
-from tracejudge.alerts.rule import Rule
-from tracejudge.alerts.status import SeriesStatus
+from tracejudge.alerts.rules.budget import promised_per_hour
+from tracejudge.alerts.rules.promise import Promises
+from tracejudge.alerts.rules.rule import Rule
+from tracejudge.alerts.series.status import SeriesStatus
 from tracejudge.scores import Score, TraceFacts, TraceKey
 
 _PAGE: Final = 5000

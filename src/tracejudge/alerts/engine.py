@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from tracejudge.alerts import explain, growth, kinds, snapshots
 from tracejudge.alerts.actions import Action
-from tracejudge.alerts.bridge import HourSums, Overlap, begin
-from tracejudge.alerts.budget import Budget
 from tracejudge.alerts.event import AlertEvent, SeriesKey
-from tracejudge.alerts.health import JudgeHealth, JudgePlace
-from tracejudge.alerts.judge_drift import JudgeDrift
-from tracejudge.alerts.judge_places import JudgePlaces
-from tracejudge.alerts.judge_words import judge_changed, with_model_change
-from tracejudge.alerts.promise import Promises
-from tracejudge.alerts.rule import Rule, effective_severity
-from tracejudge.alerts.series_keys import family_of, judge_key, key_of
-from tracejudge.alerts.slices import group_of, trace_fields
-from tracejudge.alerts.snapshots import SeriesSnapshot
-from tracejudge.alerts.standing import DriftPolicy
-from tracejudge.alerts.state import Series, Turn
-from tracejudge.alerts.status import SeriesStatus, status_of
-from tracejudge.alerts.succession import learned_baselines
-from tracejudge.alerts.watched import Watched
-from tracejudge.alerts.ways import Ways
+from tracejudge.alerts.judges.drift import JudgeDrift
+from tracejudge.alerts.judges.places import JudgePlaces
+from tracejudge.alerts.judges.standing import DriftPolicy
+from tracejudge.alerts.judges.words import judge_changed, with_model_change
+from tracejudge.alerts.rules.budget import Budget
+from tracejudge.alerts.rules.promise import Promises
+from tracejudge.alerts.rules.rule import Rule, effective_severity
+from tracejudge.alerts.rules.slices import group_of, trace_fields
+from tracejudge.alerts.series import explain, growth, kinds, snapshots
+from tracejudge.alerts.series.bridge import HourSums, Overlap, begin
+from tracejudge.alerts.series.health import JudgeHealth, JudgePlace
+from tracejudge.alerts.series.keys import family_of, judge_key, key_of
+from tracejudge.alerts.series.snapshots import SeriesSnapshot
+from tracejudge.alerts.series.state import Series, Turn
+from tracejudge.alerts.series.status import SeriesStatus, status_of
+from tracejudge.alerts.series.succession import learned_baselines
+from tracejudge.alerts.series.watched import Watched
+from tracejudge.alerts.series.ways import Ways
 from tracejudge.anchors import AnchorRound
 from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceFacts, TraceKey
 

@@ -11,12 +11,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tracejudge.alerts.budget import promised_per_hour
 from tracejudge.alerts.engine import Engine
 from tracejudge.alerts.event import AlertEvent, Severity
-from tracejudge.alerts.promise import Promises
-from tracejudge.alerts.rule import AnyRule
-from tracejudge.alerts.slices import GroupField
+from tracejudge.alerts.rules.budget import promised_per_hour
+from tracejudge.alerts.rules.promise import Promises
+from tracejudge.alerts.rules.rule import AnyRule
+from tracejudge.alerts.rules.slices import GroupField
 from tracejudge.scores import InvalidReason, JudgeId, Outcome, Score, TraceFacts
 
 _START: Final = datetime(2026, 1, 5, tzinfo=timezone.utc)

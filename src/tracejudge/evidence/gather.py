@@ -15,7 +15,7 @@ from typing import Final
 
 from tracejudge.alerts import Action, AlertEvent
 from tracejudge.alerts.durations import parse_false_alarms
-from tracejudge.alerts.slices import is_of_trace, is_other
+from tracejudge.alerts.rules.slices import is_of_trace, is_other
 from tracejudge.comparing.paired import Estimate
 from tracejudge.comparing.unpaired import difference
 from tracejudge.evidence.appeared import Appeared, appeared

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Final
 
-from tracejudge.alerts.wording import percent
+from tracejudge.alerts.series.wording import percent
 from tracejudge.comparing.paired import Estimate
 from tracejudge.counted import counted
 from tracejudge.evidence.gather import MOST_ROWS, Evidence, in_reading_order

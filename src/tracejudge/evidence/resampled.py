@@ -17,9 +17,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Final
 
 from tracejudge.alerts.event import SeriesKey
-from tracejudge.alerts.kinds import new_series
-from tracejudge.alerts.rule import Rule
-from tracejudge.alerts.state import Series, Turn
+from tracejudge.alerts.rules.rule import Rule
+from tracejudge.alerts.series.kinds import new_series
+from tracejudge.alerts.series.state import Series, Turn
 from tracejudge.evidence.track_record import poisson_high, poisson_low
 from tracejudge.scores import JudgeId, Outcome, Score
 from tracejudge.store import Verdict

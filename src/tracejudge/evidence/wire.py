@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from tracejudge.alerts import AlertEvent
-from tracejudge.alerts.wording import rate_numbers
+from tracejudge.alerts.series.wording import rate_numbers
 from tracejudge.comparing.paired import Estimate
 from tracejudge.evidence.appeared import Appeared
 from tracejudge.evidence.gather import Evidence

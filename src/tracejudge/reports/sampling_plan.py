@@ -20,8 +20,8 @@ from math import inf
 from typing import Final, NamedTuple
 
 from tracejudge.alerts import Rule
-from tracejudge.alerts.delay import breakdown_traces, expected_traces
-from tracejudge.alerts.rule import DriftRule, MaxDropRule, MinimumRule
+from tracejudge.alerts.detecting.delay import breakdown_traces, expected_traces
+from tracejudge.alerts.rules.rule import DriftRule, MaxDropRule, MinimumRule
 from tracejudge.sampling import GovernedRates, SamplingPolicy, sample
 from tracejudge.sampling.fields import SIGNAL_PREFIX
 from tracejudge.sampling.governor import AIM, MARGIN, Governor

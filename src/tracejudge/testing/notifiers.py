@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.notify import Message, NotDelivered
+from tracejudge.alerts.telling.notify import Message, NotDelivered
 
 
 class RecordingNotifier:

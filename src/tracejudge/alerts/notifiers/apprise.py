@@ -9,7 +9,7 @@ from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, not_public, resolve
 from tracejudge.alerts.notifiers.formats import event_line, told
 from tracejudge.alerts.notifiers.unlinked import unlinked
-from tracejudge.alerts.notify import Message, NotDelivered
+from tracejudge.alerts.telling.notify import Message, NotDelivered
 from tracejudge.errors import MissingExtra, SettingsError
 
 # Its lines name URLs, which hold the secrets, and no level of it is free of them.

@@ -9,7 +9,7 @@ from typing import Any
 from tracejudge.alerts.notifiers.sendable import sendable
 from tracejudge.alerts.notifiers.settings import NotifierSettings
 from tracejudge.alerts.notifiers.terminal import TerminalNotifier
-from tracejudge.alerts.notify import Notifier
+from tracejudge.alerts.telling.notify import Notifier
 from tracejudge.clock import Clock
 from tracejudge.errors import SettingsError
 

@@ -13,11 +13,11 @@ from email.message import EmailMessage
 from typing import Any, Final
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.incident import incident_key
 from tracejudge.alerts.notifiers.address import Address, AddressRefused, Resolve, checked_address, resolve
 from tracejudge.alerts.notifiers.formats import event_line, told
 from tracejudge.alerts.notifiers.unlinked import unlinked, unlinked_json
-from tracejudge.alerts.notify import Message, NotDelivered
+from tracejudge.alerts.telling.incident import incident_key
+from tracejudge.alerts.telling.notify import Message, NotDelivered
 from tracejudge.alerts.wire import event_to_json
 
 _MOST_THREADS: Final = 5  # that one mail names: a header has its limits

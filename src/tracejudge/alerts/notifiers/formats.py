@@ -8,10 +8,10 @@ from datetime import timedelta, timezone
 from typing import Any, Final
 
 from tracejudge.alerts.event import AlertEvent, Severity
-from tracejudge.alerts.incident import OPENS, incident_key, incident_kind
 from tracejudge.alerts.notifiers.unlinked import unlinked, unlinked_json
-from tracejudge.alerts.notify import Message
-from tracejudge.alerts.told import evidence_lines, evidence_link
+from tracejudge.alerts.telling.incident import OPENS, incident_key, incident_kind
+from tracejudge.alerts.telling.notify import Message
+from tracejudge.alerts.telling.told import evidence_lines, evidence_link
 from tracejudge.alerts.wire import EVENT_VERSION, event_to_json
 
 Body = dict[str, Any] | list[dict[str, Any]]

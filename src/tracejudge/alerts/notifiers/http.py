@@ -11,7 +11,7 @@ from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.notifiers.address import AddressRefused, Resolve, resolve
 from tracejudge.alerts.notifiers.exchange import exchange, parse_url
 from tracejudge.alerts.notifiers.formats import Body, Encode, EncodeAll
-from tracejudge.alerts.notify import Message, NotDelivered
+from tracejudge.alerts.telling.notify import Message, NotDelivered
 from tracejudge.clock import Clock, SystemClock
 
 _REFUSED: Final = frozenset({400, 413, 422})

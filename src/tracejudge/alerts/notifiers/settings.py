@@ -7,9 +7,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from tracejudge.alerts.channels import UNLIMITED, ChannelPolicy, parse_rate
 from tracejudge.alerts.durations import parse_duration
 from tracejudge.alerts.event import Severity
+from tracejudge.alerts.telling.channels import UNLIMITED, ChannelPolicy, parse_rate
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$")]
 ChannelType = Literal["terminal", "webhook", "slack", "pagerduty", "alertmanager", "email", "apprise"]

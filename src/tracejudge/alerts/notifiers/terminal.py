@@ -7,8 +7,8 @@ from datetime import timezone
 from typing import TextIO
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.notify import NotDelivered
-from tracejudge.alerts.told import where_it_fell
+from tracejudge.alerts.telling.notify import NotDelivered
+from tracejudge.alerts.telling.told import where_it_fell
 
 
 class TerminalNotifier:

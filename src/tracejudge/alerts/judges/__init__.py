@@ -1,0 +1,1 @@
+"""Judges that are watched themselves: on frozen traces, and by their health in every application."""

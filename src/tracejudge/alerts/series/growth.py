@@ -1,0 +1,78 @@
+"""What becomes of an alert that stays open: it grows into a page, or is told again because nobody took it up."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.series import explain, wording
+from tracejudge.alerts.series.open_alert import OpenAlert
+from tracejudge.alerts.series.state import Series
+from tracejudge.counted import counted
+
+
+def escalated(series: Series, *, at: datetime) -> AlertEvent:
+    """The event of an open alert whose fall turned out to be worth a page; once for each alert."""
+    alert = _open(series)
+    since = wording.rate_of(series.since_start)
+    hours = series.page.hours if series.page is not None else None
+    alert.told_at = at
+    drop = wording.percent_points(series.rule.page_drop)
+    summary = f"{wording.subject(series)} fell further: this is worth a page (a fall of {drop} or so, or more)"
+    evidence: dict[str, object] = {
+        "rule": series.rule.name,
+        "fired_event_id": alert.event_id,
+        "fired_at": alert.at.isoformat(timespec="milliseconds"),
+        "boundary": alert.boundary,
+        "page_drop": series.rule.page_drop,
+        "page_evidence_hours": hours,
+        "alarm_hours": alert.alarm_hours,
+        "false_alarms": series.promise,
+        "started_about": alert.start.at.isoformat(timespec="milliseconds"),
+        "before": wording.rate_numbers(wording.rate_of(series.before_start)),
+        "since": wording.rate_numbers(since),
+        "worst_trace_ids": list(series.examples.worst_since(alert.start.at)),
+    }
+    if series.rule.measure != "quality":
+        evidence["measure"], evidence["at_most"] = series.rule.measure, series.rule.at_most
+    return explain.alert_event(series, kind="escalated", at=at, summary=summary + _now(series), evidence=evidence)
+
+
+def reminder_due(series: Series, now: datetime) -> datetime | None:
+    """The instant at which an open alert was to be told again; None where there is none, or it is to come."""
+    alert, after = series.alert, series.rule.reminder
+    if alert is None or after is None or alert.acknowledged:
+        return None
+    last = alert.told_at or alert.at
+    times = (now - last) // after
+    # Of several that were missed (the loop was away) the latest stands for all. The instant of the deadline, not of the
+    # tick: another process that notices it later says the same.
+    return last + times * after if times >= 1 else None
+
+
+def reminder(series: Series, *, at: datetime) -> AlertEvent:
+    """An open alert, told again."""
+    alert = _open(series)
+    alert.told_at = at
+    summary = f"{wording.subject(series)}: still open after {wording.span(at - alert.at)}, and not acknowledged"
+    evidence: dict[str, object] = {
+        "rule": series.rule.name,
+        "fired_event_id": alert.event_id,
+        "fired_at": alert.at.isoformat(timespec="milliseconds"),
+        "boundary": alert.boundary,
+        "since": wording.rate_numbers(wording.rate_of(series.since_start)),
+    }
+    return explain.alert_event(series, kind="reminder", at=at, summary=summary + _now(series), evidence=evidence)
+
+
+def _now(series: Series) -> str:
+    since = wording.rate_of(series.since_start)
+    if since is None or since.estimate is None:
+        return ""
+    return f"; about {wording.percent(since.estimate)} since it began ({counted(since.judged, 'judged trace')})"
+
+
+def _open(series: Series) -> OpenAlert:
+    if series.alert is None:
+        raise ValueError(f"{series.key!r} has no open alert")
+    return series.alert

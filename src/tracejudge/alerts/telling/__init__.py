@@ -1,0 +1,1 @@
+"""How events reach people: what goes into one message, over which channel, in which form."""
