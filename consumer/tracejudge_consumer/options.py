@@ -19,12 +19,25 @@ _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 
 
+_LONGEST_D: Final = 36_500
+_YEARS: Final = range(1900, 2300)
+"""Those that the store can compare with."""
+
+
+class NoSpan(ValueError):
+    """A text that is no length of time."""
+
+
 def parse_span(text: str) -> timedelta:
-    """A length of time such as `90s`, `15m`, `24h`, `7d` or `2w`. Raises ValueError."""
+    """A length of time such as `90s`, `15m`, `24h`, `7d` or `2w`, at most a century. Raises ValueError, as NoSpan where
+    it is none at all."""
     match = _SPAN.fullmatch(text.strip())
     if match is None or float(match[1]) <= 0:
-        raise ValueError(f"{text!r} is not a length of time such as 15m, 24h or 7d")
-    return timedelta(seconds=float(match[1]) * _UNITS_S[match[2]])
+        raise NoSpan(f"{text!r} is not a length of time such as 15m, 24h or 7d")
+    seconds = float(match[1]) * _UNITS_S[match[2]]
+    if seconds > _LONGEST_D * _UNITS_S["d"]:
+        raise ValueError(f"{text!r} is longer than {_LONGEST_D}d, the longest time there is here")
+    return timedelta(seconds=seconds)
 
 
 class Span(click.ParamType[timedelta]):
@@ -54,15 +67,23 @@ class Moment(click.ParamType[datetime]):
             text = f"{text[:10]}T00:00:00Z"
         try:
             return datetime.now(timezone.utc) - parse_span(text)
-        except (ValueError, OverflowError):
-            pass  # not a span: it may still be an instant
+        except NoSpan:
+            pass  # it may still be an instant
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
         try:
             moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
         except ValueError:
             self.fail(f"{text!r} is neither 24h, 7d ... nor an instant such as 2026-01-31T12:00:00Z", param, ctx)
         if moment.tzinfo is None:
             self.fail(f"{text!r} has no time zone: write {moment.isoformat()}Z for UTC", param, ctx)
-        return moment.astimezone(timezone.utc)
+        try:
+            instant = moment.astimezone(timezone.utc)
+        except OverflowError:
+            instant = None
+        if instant is None or instant.year not in _YEARS:
+            self.fail(f"{text!r} is not of the years {_YEARS.start} to {_YEARS.stop - 1}", param, ctx)
+        return instant
 
 
 class Number(click.FloatRange):
@@ -105,9 +126,9 @@ def check_windows(start: datetime, end: datetime, step_s: float) -> None:
         )
 
 
-def check_order(since: datetime, until: datetime | None) -> None:
+def check_order(since: datetime | None, until: datetime | None) -> None:
     """Raises BadParameter for a time that ends before it begins."""
-    if until is not None and until <= since:
+    if since is not None and until is not None and until <= since:
         raise click.BadParameter("is not before --until", param_hint="--since")
 
 

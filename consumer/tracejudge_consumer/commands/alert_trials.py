@@ -38,6 +38,9 @@ NO_SERIES: Final = (
 @click.command(
     name="test",
     epilog="""\b
+Examples:
+  tracejudge alerts test rules_test.toml
+  tracejudge alerts test rules_test.toml --json
 Example file:
   [[tests]]
   name = "a real fall is told within a day, and its end"

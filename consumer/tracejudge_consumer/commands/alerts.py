@@ -62,7 +62,13 @@ def command(ctx: click.Context, config: str, as_json: bool, since: datetime, lim
         _list(config, as_json=as_json, since=since, limit=limit)
 
 
-@command.command(name="list")
+@command.command(
+    name="list",
+    epilog="""\b
+Examples:
+  tracejudge alerts list --since 30d
+  tracejudge alerts list --limit 500 --json""",
+)
 @config_option
 @json_option
 @_since_option

@@ -24,7 +24,7 @@ from tracejudge_consumer.comparable import (
     the_judge,
 )
 from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, interval, money, one_line, percent, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.views.canary import show_canary
@@ -85,6 +85,7 @@ def command(
     """Pass rates, flips and agreement of A and B on the traces that both judged."""
     if not cases and (judge is not None or case_run != LIVE_RUN):
         raise click.UsageError("--judge and --run are for --cases; else write RUN:JUDGE for A and B")
+    check_order(since, until)
     where = TraceFilter(start=since, end=until, environment=environment, app=app)
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:

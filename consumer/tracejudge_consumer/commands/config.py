@@ -13,7 +13,13 @@ from tracejudge_consumer.rendering import console, money, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings, shown, without_password
 
 
-@click.group(name="config")
+@click.group(
+    name="config",
+    epilog="""\b
+Examples:
+  tracejudge config check
+  tracejudge config -c other.toml check""",
+)
 @group_config_option
 def command() -> None:
     """Check the settings file and show what is in force."""

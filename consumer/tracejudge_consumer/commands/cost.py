@@ -14,7 +14,7 @@ from tracejudge.counted import counted
 from tracejudge.store import CostRow
 from tracejudge_consumer.named_run import require_run
 from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, config_option, json_option
+from tracejudge_consumer.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, money, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -75,6 +75,7 @@ def command(
     run_id: str | None,
 ) -> None:
     """What judging cost: calls, tokens, money."""
+    check_order(since, until)
     by = tuple(dict.fromkeys(by)) or ("judge",)
     wanted = {"app": app, "environment": environment, "run_id": run_id}
     with connect_store(load_settings(config, require_caps=False)) as store:

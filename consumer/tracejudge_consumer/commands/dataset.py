@@ -25,6 +25,7 @@ from tracejudge_consumer.options import (
     Moment,
     Number,
     OutFile,
+    check_order,
     config_option,
     group_config_option,
     json_option,
@@ -99,6 +100,7 @@ def build_command(
     if unknown := [name for name in stratify if name not in STRATA and not name.startswith("tags.")]:
         known = ", ".join((*STRATA, "tags.NAME"))
         raise click.BadParameter(f"{', '.join(unknown)} is none of {known}", param_hint="--stratify")
+    check_order(since, until)
     policy = BuildPolicy(
         share=share, at_most=at_most, stratify=stratify, near=near, seed=seed, personal=keep_personal_data
     )

@@ -14,18 +14,17 @@ from tracejudge.counted import counted
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.store import DeadLetterFilter, DeadLetterState, Store, StoredDeadLetter
 from tracejudge_consumer.asking import require_consent
-from tracejudge_consumer.bytes_shown import preview
 from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, harmless, ident, instant, one_line, table, to_json
 from tracejudge_consumer.requeue import requeue
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.views.dead_letter import letter_facts, show_letter_in
 from tracejudge_consumer.wiring import connect_store, queue_options
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _PAGE: Final = 500  # records sent and marked together: after a kill at most these are sent twice, which changes nothing
-_PREVIEW_BYTES: Final = 4_000
 
 
 @click.group(
@@ -60,7 +59,15 @@ def choice_options(words: _Command) -> _Command:
     return words
 
 
-@command.command("list", short_help="The latest, without their contents.")
+@command.command(
+    "list",
+    short_help="The latest, without their contents.",
+    epilog="""\b
+Examples:
+  tracejudge dead-letters list
+  tracejudge dead-letters list --reason not_json --since 1d
+  tracejudge dead-letters list --state all -n 500 --json""",
+)
 @config_option
 @json_option
 @choice_options
@@ -83,15 +90,14 @@ def list_letters(
     limit: int,
 ) -> None:
     """The latest dead letters, without their contents."""
-    if since is not None:
-        check_order(since, until)
+    check_order(since, until)
     wanted: DeadLetterState | None = None if state == "all" else state  # type: ignore[assignment]  # click chose it
     where = DeadLetterFilter(since=since, until=until, source=source, reason=reason, state=wanted)
     with connect_store(load_settings(config, require_caps=False)) as store:
         found = store.dead_letters.find(where, limit=limit)
         hint = "" if found else _reasons(store, reason)
     if as_json:
-        click.echo(to_json([_facts(row) for row in found]))
+        click.echo(to_json([letter_facts(row) for row in found]))
         return
     out = console()
     if not found:
@@ -122,7 +128,14 @@ def list_letters(
         out.print(f"the latest {limit}; more with -n")
 
 
-@command.command("show", short_help="One, with its record.")
+@command.command(
+    "show",
+    short_help="One, with its record.",
+    epilog="""\b
+Examples:
+  tracejudge dead-letters show 0.1234.9f86d081
+  tracejudge dead-letters show 0.1234.9f86d081 --raw > record.bin""",
+)
 @config_option
 @json_option
 @click.option("--raw", is_flag=True, help="Write the record's own bytes to stdout, and nothing else.")
@@ -137,12 +150,19 @@ def show_letter(config: str, as_json: bool, raw: bool, letter_id: str) -> None:
         return
     for row in found:
         if as_json:
-            click.echo(to_json({**_facts(row), "value_base64": b64encode(row.letter.value).decode()}))
+            click.echo(to_json({**letter_facts(row), "value_base64": b64encode(row.letter.value).decode()}))
         else:
-            _print(row)
+            show_letter_in(console(), row)
 
 
-@command.command("replay", short_help="Send the original bytes to the queue again.")
+@command.command(
+    "replay",
+    short_help="Send the original bytes to the queue again.",
+    epilog="""\b
+Examples:
+  tracejudge dead-letters replay --reason schema_too_new      after upgrading this consumer
+  tracejudge dead-letters replay 0.1234.9f86d081""",
+)
 @config_option
 @json_option
 @choice_options
@@ -192,7 +212,14 @@ def replay_letters(
     return EXIT_FAILED if elsewhere and not sent else EXIT_DONE
 
 
-@command.command("drop", short_help="Give them up.")
+@command.command(
+    "drop",
+    short_help="Give them up.",
+    epilog="""\b
+Examples:
+  tracejudge dead-letters drop 0.1234.9f86d081
+  tracejudge dead-letters drop --reason not_json --until 7d --yes""",
+)
 @config_option
 @json_option
 @choice_options
@@ -226,6 +253,7 @@ def drop_letters(
 
 
 def _require_choice(where: DeadLetterFilter, *, everything: bool) -> None:
+    check_order(where.since, where.until)
     chosen = where.letter_ids or where.since or where.until or where.source or where.reason
     if not chosen and not everything:
         raise click.UsageError("name dead letters by their ids, choose by --reason, --since ..., or say --all")
@@ -268,37 +296,3 @@ def _reasons(store: Store, asked: str | None) -> str:
         return ""
     listed = ", ".join(harmless(name) for name in sorted(there)) or "none"
     return f": none has the reason {ident(asked)}; reasons there are: {listed}"
-
-
-def _facts(row: StoredDeadLetter) -> dict[str, object]:
-    letter = row.letter
-    return {
-        "id": row.letter_id,
-        "at": letter.at,
-        "source": letter.source,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "reason": letter.reason,
-        "detail": letter.detail,
-        "bytes": len(letter.value),
-        "key_base64": None if letter.key is None else b64encode(letter.key).decode(),
-        "headers": [[name, b64encode(value).decode()] for name, value in letter.headers],
-        "state": row.state,
-        "marked_at": row.marked_at,
-    }
-
-
-def _print(row: StoredDeadLetter) -> None:
-    letter, out = row.letter, console()
-    out.print(f"{row.letter_id}  {ident(letter.source)} partition {letter.partition} offset {letter.offset}")
-    out.print(f"read       {instant(letter.at)} UTC")
-    out.print(f"reason     {harmless(letter.reason)}: {one_line(letter.detail, limit=2_000)}")
-    out.print(f"state      {row.state}" + (f" at {instant(row.marked_at)} UTC" if row.marked_at else ""))
-    if letter.key is not None:
-        out.print(f"key        {preview(letter.key, limit=200)}")
-    for name, value in letter.headers:
-        out.print(f"header     {ident(name)} = {preview(value, limit=200)}")
-    out.print(f"record     {len(letter.value)} bytes" + (", dropped" if row.state == "dropped" else ""))
-    out.print(preview(letter.value, limit=_PREVIEW_BYTES), soft_wrap=True)
-    if len(letter.value) > _PREVIEW_BYTES:
-        out.print(f"... the first {_PREVIEW_BYTES} of {len(letter.value)} bytes; --raw writes all of them")

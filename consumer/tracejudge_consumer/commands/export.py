@@ -17,7 +17,7 @@ from tracejudge.scores import LIVE_RUN
 from tracejudge.store import ScoreFilter, Store, TraceFilter, Wanted
 from tracejudge_consumer.named_run import require_run
 from tracejudge_consumer.named_slice import require_judge, require_slice
-from tracejudge_consumer.options import Moment, OutFile, config_option, json_option
+from tracejudge_consumer.options import Moment, OutFile, check_order, config_option, json_option
 from tracejudge_consumer.rendering import progress_bar, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -74,6 +74,7 @@ def command(
     run_id: str,
 ) -> None:
     """Write stored traces or scores to JSONL or Parquet."""
+    check_order(since, until)
     if form == "parquet" and target == "-":
         raise click.UsageError("parquet goes into a folder: give --out FOLDER")
     if as_json and target == "-":

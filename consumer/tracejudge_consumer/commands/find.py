@@ -12,7 +12,7 @@ from tracejudge.counted import counted
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import TraceFilter, Wanted, words_of
 from tracejudge_consumer.named_slice import require_judge, require_slice
-from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option
+from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, check_order, config_option, json_option
 from tracejudge_consumer.rendering import console, ident, instant, one_line, table, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -62,6 +62,7 @@ def command(
     limit: int,
 ) -> None:
     """Find answers by user, words, time, app and outcome, the newest first."""
+    check_order(since, until)
     where = TraceFilter(
         start=since, end=until, environment=environment, app=app, version=version, category=category,
         user_id=user_id, session_id=session_id, contains=contains,

@@ -19,7 +19,7 @@ from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.comparable import criterion_of
 from tracejudge_consumer.judge_choice import require_prices, resolve_judges
 from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, Number, config_option, json_option
+from tracejudge_consumer.options import Moment, Number, check_order, config_option, json_option
 from tracejudge_consumer.rendering import to_json
 from tracejudge_consumer.replay_choice import check_pairs, choose, drawn, plans, source_of, with_fields
 from tracejudge_consumer.replay_told import JudgingBar, tell, tell_plan
@@ -96,6 +96,7 @@ def command(
         check_run_name(run_id)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--run") from error
+    check_order(since, until)
     specs = resolve_judges(config, judges)
     where = TraceFilter(start=since, end=until, environment=environment, app=app, version=version, category=category)
     asked = choose(with_fields(where, fields), files, sample=sample, seed=seed, against=against)

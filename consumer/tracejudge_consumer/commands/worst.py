@@ -14,7 +14,7 @@ from tracejudge.scores import LIVE_RUN, Label, Score, TraceKey
 from tracejudge.store import ScoreFilter, Store
 from tracejudge_consumer.named_run import require_run
 from tracejudge_consumer.named_slice import require_judge, require_slice
-from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, config_option, json_option, slice_options
+from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, check_order, config_option, json_option, slice_options
 from tracejudge_consumer.rendering import console, ident, instant, one_line, to_json
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store
@@ -50,6 +50,7 @@ def command(
     limit: int,
 ) -> None:
     """The worst answers, with passage and reason."""
+    check_order(since, until)
     where = ScoreFilter(
         start=since,
         end=until,

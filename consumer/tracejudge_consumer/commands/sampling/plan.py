@@ -67,7 +67,13 @@ from today's level. A slice with too few judged answers says so.""",
 @click.option("--app", default=None, help="The traffic of this app alone.")
 @click.option("--since", type=Moment(), default="7d", show_default=True, help="Traffic from when on.")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
-@click.option("--min-effective", default=20.0, show_default=True, help="Below it a slice is too thin for a rate.")
+@click.option(
+    "--min-effective",
+    type=Number(min=0),
+    default=20.0,
+    show_default=True,
+    help="Below it a slice is too thin for a rate.",
+)
 def plan(
     config: str,
     as_json: bool,
