@@ -1,8 +1,4 @@
-"""The command line: one file a sub-command, imported only when it is called.
-
-Exit status: 0 done or passed, 1 a quality or check failure, 2 could not decide, 64 usage or configuration error,
-70 our own fault, 75 a service was not there (try again), 130 interrupted.
-"""
+"""The command line: one file a sub-command, imported only when it is called."""
 
 from __future__ import annotations
 
@@ -27,16 +23,17 @@ from tracejudge.errors import (
     StoreUnusable,
     TraceJudgeError,
 )
-from tracejudge_consumer.ending import end_process
+from tracejudge_consumer.process.ending import end_process
+from tracejudge_consumer.terminal.exit_status import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OWN_FAULT,
+    EXIT_UNAVAILABLE,
+    EXIT_UNDECIDED,
+    EXIT_USAGE,
+)
 from tracejudge_sdk.errors import ConfigError, TransportUnavailable
-
-EXIT_DONE: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_UNDECIDED: Final = 2
-EXIT_USAGE: Final = 64
-EXIT_OWN_FAULT: Final = 70
-EXIT_UNAVAILABLE: Final = 75
-EXIT_INTERRUPTED: Final = 130
 
 # Name -> (section, one line of help). The line stands here so that --help imports no command.
 _COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -115,7 +112,7 @@ def cli() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Runs the command line and ends the process with the status above."""
+    """Runs the command line and ends the process with its exit status."""
     end_process(run(args))
 
 
@@ -167,7 +164,7 @@ def _fail(error: Exception, status: int) -> int:
 
 def _harmless(text: str) -> str:
     """An error may quote a trace, a line of a file or an app's name: nothing of it may speak to the terminal."""
-    from tracejudge_consumer.rendering import harmless  # here: a command that goes well need not load it
+    from tracejudge_consumer.terminal.rendering import harmless  # here: a command that goes well need not load it
 
     return harmless(text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_consumer.retry_policy import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from tracejudge.alerts import DriftRule
 from tracejudge.scores import JudgeId, Outcome, Score
 from tracejudge.store import Store, StoredTrace, open_store
 from tracejudge.testing import ManualClock, RecordingNotifier, make_score, make_trace
-from tracejudge_consumer.alert_loop import AlertLoop
+from tracejudge_consumer.alerting.loop import AlertLoop
 
 _APPS, _CATEGORIES = 10, 100
 _ROWS: Final = 60_000

@@ -38,10 +38,10 @@ from tracejudge.scores import JudgeId, Outcome, Score
 from tracejudge.signals import signals_of
 from tracejudge.signals.word_signals import WORDS
 from tracejudge.store import Store, StoredTrace, open_store
-from tracejudge_consumer.collector import settled_heap
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.intake.sqlite import SqliteIntake
 from tracejudge_consumer.limits import PipelineLimits
-from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.process.collector import settled_heap
 from tracejudge_consumer.stages.questions import TOGETHER
 from tracejudge_sdk.codec import decode, encode
 from tracejudge_sdk.trace import Trace

@@ -24,10 +24,10 @@ from tracejudge.judging import NothingSpent, Panel
 from tracejudge.judging.calls.client import Completion, Message
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.store import open_store
-from tracejudge_consumer.collector import settled_heap
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.intake.sqlite import SqliteIntake
 from tracejudge_consumer.limits import PipelineLimits
-from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.process.collector import settled_heap
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
 

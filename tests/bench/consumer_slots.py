@@ -24,10 +24,10 @@ from tests.support.judge_process import JudgeProcess
 from tracejudge.clock import SystemClock
 from tracejudge.judging import JudgeSpec, NothingSpent, Panel
 from tracejudge.sampling import SamplingPolicy
-from tracejudge_consumer.collector import settled_heap
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.intake.sqlite import SqliteIntake
 from tracejudge_consumer.limits import PipelineLimits
-from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.process.collector import settled_heap
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
 
 SLOTS = 50

@@ -29,7 +29,7 @@ from tracejudge.replay import ReplayReport, Selection, StoreSource, open_run, pl
 from tracejudge.scores import Outcome
 from tracejudge.store import Store, StoredTrace, TraceFilter, open_store
 from tracejudge.testing import make_trace
-from tracejudge_consumer.collector import settled_heap
+from tracejudge_consumer.process.collector import settled_heap
 
 START: Final = datetime(2026, 1, 1, tzinfo=timezone.utc)
 WORKERS: Final = 16

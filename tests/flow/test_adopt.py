@@ -14,9 +14,9 @@ from tracejudge.clock import SystemClock
 from tracejudge.scores import JudgeId
 from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter
 from tracejudge.testing import make_score, make_trace
-from tracejudge_consumer.alert_loop import AlertLoop
-from tracejudge_consumer.cli import EXIT_USAGE
+from tracejudge_consumer.alerting.loop import AlertLoop
 from tracejudge_consumer.commands.judges.adopt import adopt  # noqa: F401 - its absence fails here, not in a subprocess
+from tracejudge_consumer.terminal.exit_status import EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 

@@ -12,9 +12,10 @@ import pytest
 from tests.flow.test_alert_loop import Killed, World, kinds
 from tracejudge.alerts import DriftRule, MinimumRule
 from tracejudge.store import Store
-from tracejudge_consumer.alert_actions import read_actions, record_action
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
-from tracejudge_consumer.stored_alerts import load_series
+from tracejudge_consumer.alerting.actions import read_actions, record_action
+from tracejudge_consumer.alerting.stored import load_series
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 
 DRIFT = DriftRule(name="drift", type="drift", judge="lexical")
 

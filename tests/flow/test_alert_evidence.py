@@ -18,12 +18,12 @@ from tracejudge.alerts import AlertEvent, MinimumRule, Rule
 from tracejudge.alerts.telling.told import evidence_lines, evidence_link
 from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingNotifier
-from tracejudge_consumer.alert_evidence import NOT_YET, AlertEvidence, fall_of
-from tracejudge_consumer.alert_loop import AlertLoop
-from tracejudge_consumer.cli import EXIT_USAGE
+from tracejudge_consumer.alerting.evidence import NOT_YET, AlertEvidence, fall_of
+from tracejudge_consumer.alerting.evidence_pages import EvidencePages
+from tracejudge_consumer.alerting.loop import AlertLoop
 from tracejudge_consumer.commands.alert_now import evidence_now
-from tracejudge_consumer.evidence_pages import EvidencePages
 from tracejudge_consumer.settings import Settings
+from tracejudge_consumer.terminal.exit_status import EXIT_USAGE
 
 RULE = MinimumRule(name="faithfulness-minimum", judge="faithfulness", minimum=0.88)
 CRITERIA = {"faithfulness": "faithfulness", "context_relevancy": "context_relevancy"}
@@ -177,7 +177,7 @@ def test_the_series_of_all_further_values_is_told_without_evidence(world: World,
 def test_of_many_alerts_pages_then_the_largest_are_explained_and_the_others_a_round_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracejudge_consumer.alert_evidence.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("tracejudge_consumer.alerting.evidence.MOST_AT_ONCE", 2)
     world.fall(Traffic(rates=dict.fromkeys(HEALTHY.rates, 0.1)))
     common: dict[str, Any] = {"judge": "faithfulness", "heuristic_may_page": True}
     rules = [
@@ -227,7 +227,7 @@ def test_evidence_that_fails_or_cannot_be_written_holds_no_notification_up(
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("tracejudge_consumer.alert_evidence.gather", broken)
+    monkeypatch.setattr("tracejudge_consumer.alerting.evidence.gather", broken)
     (plain,) = world.evidence().explained([event], still_open=frozenset({event.event_id}))
     assert plain == event
     assert "told without evidence" in caplog.text

@@ -16,8 +16,8 @@ from tracejudge.alerts.order import STEP_S, step_of
 from tracejudge.scores import Outcome, Score
 from tracejudge.store import OutboxItem, Store, StoredTrace, UserAction
 from tracejudge.testing import ManualClock, RecordingNotifier, make_trace
-from tracejudge_consumer.alert_loop import LEASE, AlertLoop
-from tracejudge_consumer.stored_alerts import load_series
+from tracejudge_consumer.alerting.loop import LEASE, AlertLoop
+from tracejudge_consumer.alerting.stored import load_series
 
 RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
 
@@ -107,7 +107,7 @@ def test_steps_that_lie_on_several_pages_are_folded_whole(world: World, monkeypa
     world.store.scores.insert(
         [replace(row, judged_at=begin + timedelta(milliseconds=100 * k)) for k, row in enumerate(caught_up)]
     )
-    monkeypatch.setattr("tracejudge_consumer.fresh_rows._PAGE", 7)
+    monkeypatch.setattr("tracejudge_consumer.alerting.fresh_rows._PAGE", 7)
     assert kinds(whole) == ["firing"]
     assert world.loop(step_s=STEP_S).tick() == whole
 
@@ -179,8 +179,8 @@ def test_a_loop_killed_between_any_two_steps_repeats_at_most_the_one_in_transit(
 def test_a_catch_up_killed_between_two_pages_goes_on_from_the_last_save(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracejudge_consumer.fresh_rows._PAGE", 20)
-    monkeypatch.setattr("tracejudge_consumer.alert_loop._SAVE_EVERY_ROWS", 50)
+    monkeypatch.setattr("tracejudge_consumer.alerting.fresh_rows._PAGE", 20)
+    monkeypatch.setattr("tracejudge_consumer.alerting.loop._SAVE_EVERY_ROWS", 50)
     world.store.scores.insert(world.rows((100, True), (30, False), (150, True)))
     pages = 0
 
@@ -204,7 +204,7 @@ def test_a_catch_up_killed_between_two_pages_goes_on_from_the_last_save(
 def test_an_action_waits_for_the_rows_before_it_also_where_a_page_holds_only_known_ones(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracejudge_consumer.fresh_rows._PAGE", 5)
+    monkeypatch.setattr("tracejudge_consumer.alerting.fresh_rows._PAGE", 5)
     loop = world.loop()
     world.store.scores.insert(world.rows((100, True), (30, False)))
     assert kinds(loop.tick()) == ["firing"]
@@ -258,7 +258,7 @@ def test_a_leader_that_was_replaced_without_noticing_overwrites_nothing(world: W
 def test_a_lease_that_runs_out_within_a_round_ends_it_and_no_row_counts_twice(
     world: World, monkeypatch: pytest.MonkeyPatch, step: str, nth: int
 ) -> None:
-    monkeypatch.setattr("tracejudge_consumer.fresh_rows._PAGE", 20)
+    monkeypatch.setattr("tracejudge_consumer.alerting.fresh_rows._PAGE", 20)
     world.store.scores.insert(world.rows((100, True), (30, False)))
     seen: list[str] = []
 
@@ -337,7 +337,7 @@ def test_an_invalid_verdict_that_is_settled_later_is_folded_then(world: World) -
 
 def test_rows_that_moved_on_hide_none_between(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page made of verdicts that were settled later must neither end the reading nor carry the cursor past others."""
-    monkeypatch.setattr("tracejudge_consumer.fresh_rows._PAGE", 10)
+    monkeypatch.setattr("tracejudge_consumer.alerting.fresh_rows._PAGE", 10)
     rows = world.rows((40, None), (40, True))
     settled = [_judged_later(score, minutes=120, outcome=Outcome.PASSED, score=1.0, reason="") for score in rows[:40]]
     world.store.scores.insert(rows)
@@ -371,7 +371,7 @@ def test_a_dead_channel_is_tried_again_and_holds_up_no_other(world: World) -> No
 
 
 def test_what_a_dead_channel_piles_up_starves_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracejudge_consumer.deliveries._AT_ONCE", 3)
+    monkeypatch.setattr("tracejudge_consumer.alerting.deliveries._AT_ONCE", 3)
     dead = RecordingNotifier("dead")
     dead.failing = True
     old = world.clock.now() - timedelta(hours=6)

@@ -29,12 +29,12 @@ from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, RunCap
 from tracejudge.scores import ANCHOR_RUN, Label
 from tracejudge.store import ReportedModel, ScoreFilter, Store, StoredTrace
 from tracejudge.testing import ManualClock, RecordingNotifier, make_score, make_trace
-from tracejudge_consumer.alert_loop import AlertLoop
-from tracejudge_consumer.anchor_lease import anchor_lease
-from tracejudge_consumer.anchor_watch import ASKED_APART, AnchorPlan, AnchorWatch
+from tracejudge_consumer.alerting.loop import AlertLoop
+from tracejudge_consumer.alerting.stored import load_judges
+from tracejudge_consumer.anchors.lease import anchor_lease
+from tracejudge_consumer.anchors.watch import ASKED_APART, AnchorPlan, AnchorWatch
 from tracejudge_consumer.background.model_changes import model_changed
-from tracejudge_consumer.cli import EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
-from tracejudge_consumer.stored_alerts import load_judges
+from tracejudge_consumer.terminal.exit_status import EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
 from tracejudge_sdk.trace import Trace
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")

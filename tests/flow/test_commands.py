@@ -12,7 +12,7 @@ from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
 from tests.support.webhook import Receiver
 from tests.support.workplace import Workplace
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
+from tracejudge_consumer.terminal.exit_status import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
 
 DATA = Path(__file__).parents[1] / "data"
 KEY_ENV = "TEST_JUDGE_KEY"

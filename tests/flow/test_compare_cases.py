@@ -13,7 +13,7 @@ from tracejudge.scores import JudgeId, Label, Score
 from tracejudge.store import RegisteredJudge, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
+from tracejudge_consumer.terminal.exit_status import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 

@@ -15,7 +15,7 @@ from tests.support.workplace import Workplace
 from tracejudge.store import Store, StoredTrace
 from tracejudge.testing import make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
+from tracejudge_consumer.terminal.exit_status import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 

@@ -15,7 +15,7 @@ from tests.support.kafka.process import GuardedProcess
 from tests.support.records import append, committed
 from tracejudge.store import ScoreFilter, Store, open_store
 from tracejudge.testing import make_trace
-from tracejudge_consumer.cli import EXIT_UNAVAILABLE
+from tracejudge_consumer.terminal.exit_status import EXIT_UNAVAILABLE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 

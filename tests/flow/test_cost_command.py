@@ -12,7 +12,8 @@ import pytest
 from tracejudge.scores import Decision, JudgeCall, JudgeId, LedgerRow
 from tracejudge.store import Store
 from tracejudge.testing import make_score
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 

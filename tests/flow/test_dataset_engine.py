@@ -12,7 +12,7 @@ from tests.support.workplace import Workplace
 from tracejudge.store import Store, StoredTrace
 from tracejudge.testing import make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_FAILED
+from tracejudge_consumer.terminal.exit_status import EXIT_FAILED
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 pytest.importorskip("datasketch", reason="near duplicates need the extra 'datasets'")

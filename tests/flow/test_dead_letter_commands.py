@@ -12,8 +12,9 @@ import pytest
 
 from tests.support.records import append, committed
 from tracejudge.testing import make_trace
-from tracejudge_consumer.bytes_shown import preview
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.bytes_shown import preview
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from tracejudge_sdk.codec import encode
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
 

@@ -16,7 +16,7 @@ from tracejudge.alerts.telling.channels import ChannelPolicy, parse_rate
 from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingGroupNotifier, RecordingNotifier
 from tracejudge.testing.builders import START
-from tracejudge_consumer.deliveries import Deliveries
+from tracejudge_consumer.alerting.deliveries import Deliveries
 
 
 class Killed(BaseException):
@@ -224,7 +224,7 @@ def test_a_message_that_was_refused_is_sent_again_as_it_was(world: World) -> Non
 
 
 def test_a_page_is_found_behind_a_thousand_tickets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracejudge_consumer.deliveries._AT_ONCE", 10)
+    monkeypatch.setattr("tracejudge_consumer.alerting.deliveries._AT_ONCE", 10)
     chat = RecordingGroupNotifier("chat")
     deliveries = world.deliveries(chat)
     world.publish(deliveries, world.events(*(f"t{k}" for k in range(30)), severity="ticket"))

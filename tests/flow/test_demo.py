@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tracejudge_consumer.cli import EXIT_USAGE, run
+from tracejudge_consumer.cli import run
 from tracejudge_consumer.commands.demo import program
 from tracejudge_consumer.demo import demo_stream
+from tracejudge_consumer.terminal.exit_status import EXIT_USAGE
 
 END = datetime(2026, 6, 1, tzinfo=timezone.utc)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.running_gateway import RunningGateway, free_port
 from tests.support.scripted_transport import ScriptedTransport
 from tracejudge_consumer.commands.doctor import Check, run_checks
-from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_consumer.retry_policy import RetryPolicy
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from tests.support.store_process import StoreProcess
 from tracejudge.errors import StoreError
 from tracejudge.store import Store
 from tracejudge.testing import make_trace
-from tracejudge_consumer.cli import EXIT_INTERRUPTED
-from tracejudge_consumer.shutdown import cut_off
+from tracejudge_consumer.process.shutdown import cut_off
+from tracejudge_consumer.terminal.exit_status import EXIT_INTERRUPTED
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -93,7 +93,7 @@ def test_a_second_signal_ends_a_process_whose_main_thread_is_inside_a_library(tm
         tmp_path,
         lines="""
         import sqlite3, threading
-        from tracejudge_consumer.shutdown import stop_on_signals
+        from tracejudge_consumer.process.shutdown import stop_on_signals
         stop = threading.Event()
         with stop_on_signals(stop):
             threading.Thread(target=lambda: (stop.wait(), print("told", flush=True)), daemon=True).start()
@@ -115,7 +115,7 @@ def test_one_signal_is_the_first_also_when_something_else_has_asked_to_stop(tmp_
         tmp_path,
         lines="""
         import signal, threading, os, time
-        from tracejudge_consumer.shutdown import stop_on_signals
+        from tracejudge_consumer.process.shutdown import stop_on_signals
         stop = threading.Event()
         with stop_on_signals(stop):
             stop.set()  # as a thread that failed does
@@ -135,7 +135,7 @@ def test_a_thread_that_does_not_end_is_left_behind(tmp_path: Path) -> None:
         lines="""
         import logging, threading
         from concurrent.futures import ThreadPoolExecutor
-        from tracejudge_consumer import ending
+        from tracejudge_consumer.process import ending
         logging.basicConfig(format="%(message)s")
         ending._PATIENCE_S = 0.2
         pool = ThreadPoolExecutor(1, thread_name_prefix="somebody-else")
@@ -156,7 +156,7 @@ def test_whoever_reads_no_more_what_a_process_says_holds_up_no_end(tmp_path: Pat
         lines=f"""
         import os, sys, threading
         from concurrent.futures import ThreadPoolExecutor
-        from tracejudge_consumer import ending
+        from tracejudge_consumer.process import ending
         ending._PATIENCE_S = 0.2
         there, ours = os.pipe()
         sys.stdout = open(ours, "w")
@@ -184,7 +184,7 @@ def test_a_thread_that_waits_inside_a_log_handler_holds_up_no_end(tmp_path: Path
         tmp_path,
         lines="""
         import logging, threading
-        from tracejudge_consumer import ending
+        from tracejudge_consumer.process import ending
         ending._PATIENCE_S = 0.2
         inside = threading.Event()
         class Stuck(logging.Handler):

@@ -19,9 +19,10 @@ from tracejudge.judging import JudgeTask
 from tracejudge.scores import Outcome
 from tracejudge.store import Store
 from tracejudge.testing import make_trace
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
 from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.intake.resolve import NodeResolver, load_hook
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_USAGE
 
 SIX_LINES = """
 [intake.mapping]

@@ -15,7 +15,8 @@ from tracejudge.scores import JudgeId
 from tracejudge.store import Store
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
 
 SUPPORTED = "The limit of this plan is ten users per account."
 THRESHOLDS = '[[thresholds]]\njudge = "lexical"\nminimum = 0.8\nmax_drop = 0.05\n'

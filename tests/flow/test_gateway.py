@@ -22,7 +22,7 @@ from tests.support.scripted_transport import ScriptedTransport
 from tracejudge.errors import SettingsError
 from tracejudge.testing import make_trace
 from tracejudge_consumer.gateway import GatewayLimits
-from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_consumer.retry_policy import RetryPolicy
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import ConfigError
 from tracejudge_sdk.transports import Transport, transport_for

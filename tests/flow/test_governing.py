@@ -20,8 +20,8 @@ from tracejudge.scores import Decision, JudgeId, Usage
 from tracejudge.store import SamplingEpoch, ScoreFilter, Store, StoredTrace
 from tracejudge.testing import ManualClock, make_score, make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.governing import Governing
-from tracejudge_consumer.store_upkeep import StoreUpkeep
+from tracejudge_consumer.alerting.governing import Governing
+from tracejudge_consumer.alerting.store_upkeep import StoreUpkeep
 from tracejudge_sdk.trace import Trace
 
 MINUTE = timedelta(minutes=1)

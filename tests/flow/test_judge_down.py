@@ -25,8 +25,8 @@ from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Decision, Outcome
 from tracejudge.store import ScoreFilter, Store
 from tracejudge.testing import make_trace
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.intake import RawRecord
-from tracejudge_consumer.pipeline import Pipeline
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 

@@ -24,7 +24,7 @@ from tracejudge.store import RateQuery, ScoreFilter, Store
 from tracejudge.testing import ManualClock, make_score, make_trace
 from tracejudge.testing.builders import START
 from tracejudge_consumer.background.model_changes import ModelChanges
-from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.wiring import register_judges
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")

@@ -17,8 +17,8 @@ from tests.support.workplace import Workplace
 from tracejudge.judging.known_cases import known_cases
 from tracejudge.store import StoredTrace
 from tracejudge.testing import make_trace
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_USAGE
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_USAGE
 from tracejudge_consumer.wiring import connect_store, register_judges
 
 

@@ -13,7 +13,8 @@ import pytest
 from tracejudge.scores import DeadLetter, Decision, JudgeId, LedgerRow
 from tracejudge.store import RunManifest, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 

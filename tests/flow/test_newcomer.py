@@ -11,7 +11,8 @@ import pytest
 from tracejudge.errors import ServiceUnavailable
 from tracejudge.store import Store, StoredTrace
 from tracejudge.testing import make_trace
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 
 LEXICAL = '[[judges]]\nname = "lexical"\nkind = "lexical"\n'
 SECOND = '[[judges]]\nname = "second"\nkind = "lexical"\n'

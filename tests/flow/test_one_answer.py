@@ -15,7 +15,7 @@ from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
 from tests.support.workplace import Workplace
 from tracejudge.store import open_store
-from tracejudge_consumer.cli import EXIT_INTERRUPTED, EXIT_USAGE
+from tracejudge_consumer.terminal.exit_status import EXIT_INTERRUPTED, EXIT_USAGE
 
 DAY = ("--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z")
 

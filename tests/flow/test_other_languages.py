@@ -16,7 +16,7 @@ import pytest
 from tests.support.running_gateway import RunningGateway, free_port
 from tests.support.scripted_transport import ScriptedTransport
 from tracejudge.testing import make_trace
-from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_consumer.retry_policy import RetryPolicy
 from tracejudge_sdk import Trace, codec, keep
 from tracejudge_sdk.sampling import HEAD_SALT
 from tracejudge_sdk.schema import published

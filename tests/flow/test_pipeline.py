@@ -20,8 +20,8 @@ from tracejudge.scores import Decision, Outcome, Score
 from tracejudge.testing import make_trace
 from tracejudge_consumer.dead_letter import DeadLetterLimit, TooManyDeadLetters
 from tracejudge_consumer.intake import PartitionKey
-from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.watching.metrics import Metrics
 from tracejudge_sdk.codec import encode
 from tracejudge_sdk.trace import Feedback, Trace, TracePart
 

@@ -15,7 +15,8 @@ from tracejudge.store import RateQuery, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
 from tracejudge.windows import PassRate, pass_rate, wilson
-from tracejudge_consumer.cli import EXIT_DONE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE
 
 JUDGE = JudgeId("lexical@000000000000")
 QUERY = RateQuery(start=START, end=START + timedelta(hours=1), judge="lexical")

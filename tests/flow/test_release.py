@@ -13,7 +13,8 @@ import pytest
 
 from tracejudge.scores import JudgeId, Outcome, Score
 from tracejudge.store import Store
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 WINDOW = ("--since", "2026-03-01T00:00:00Z", "--until", "2026-03-02T00:00:00Z")

@@ -25,7 +25,7 @@ from tracejudge.store import RegisteredJudge, ScoreFilter, Store, StoredTrace, T
 from tracejudge.testing import ManualClock, make_trace
 from tracejudge.testing.builders import START
 from tracejudge.testing.judges import ScriptedJudge
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
+from tracejudge_consumer.terminal.exit_status import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_UNDECIDED, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 

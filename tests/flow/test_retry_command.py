@@ -16,7 +16,8 @@ from tests.support.records import append
 from tracejudge.scores import Outcome, Score
 from tracejudge.store import ScoreFilter, open_store
 from tracejudge.testing import make_trace
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_USAGE
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 

@@ -19,7 +19,8 @@ from tracejudge.scores import Decision, JudgeId, LedgerRow
 from tracejudge.store import SamplingEpoch, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNDECIDED, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNDECIDED, EXIT_USAGE
 
 WINDOW = ("--since", "2026-01-01T12:00:00Z", "--until", "2026-01-02T12:00:00Z")
 JUDGE = JudgeId("dear@0123456789ab")

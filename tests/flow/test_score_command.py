@@ -18,7 +18,7 @@ from tests.support.workplace import Workplace
 from tracejudge.errors import SettingsError
 from tracejudge.judging.query_engine import AHEAD, answers, load_engine
 from tracejudge.testing import ManualClock, make_trace
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_USAGE
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_USAGE
 
 ENGINES = "tests.support.engines"
 

@@ -22,7 +22,7 @@ from tests.support.scripted_transport import ScriptedTransport
 from tracejudge.testing import make_trace
 from tracejudge_consumer.gateway import GatewayLimits
 from tracejudge_consumer.gateway.tls import server_context
-from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_consumer.retry_policy import RetryPolicy
 from tracejudge_sdk import SendPolicy, Trace, TraceClient, codec
 from tracejudge_sdk.errors import ConfigError, TransportRejected, TransportUnavailable
 from tracejudge_sdk.transports import Transport, transport_for

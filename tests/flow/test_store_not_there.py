@@ -9,7 +9,8 @@ import pytest
 from tests.support.store_fixture import with_database
 from tracejudge.store import open_store
 from tracejudge.store.embedded.ownership import published
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_USAGE
 from tracejudge_consumer.wiring import store as wiring_store
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")

@@ -9,8 +9,8 @@ import pytest
 from tracejudge.errors import StoreError
 from tracejudge.store import RateQuery, Store, StoredTrace, TraceFilter
 from tracejudge.testing import ManualClock, make_score, make_trace
-from tracejudge_consumer.alert_loop import AlertLoop
-from tracejudge_consumer.store_upkeep import EVERY_S, StoreUpkeep
+from tracejudge_consumer.alerting.loop import AlertLoop
+from tracejudge_consumer.alerting.store_upkeep import EVERY_S, StoreUpkeep
 
 START = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 DAY = RateQuery(start=START, end=START + timedelta(days=1))

@@ -22,7 +22,7 @@ from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Decision, LedgerRow, Score
 from tracejudge.store import ScoreFilter, Store, StoredTrace
 from tracejudge.testing import make_trace
-from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.needs import Judges
 

@@ -26,11 +26,11 @@ from tracejudge.errors import StoreUnavailable
 from tracejudge.store import Store
 from tracejudge.testing import make_trace
 from tracejudge_consumer.commands.watch import run_alert_loop
-from tracejudge_consumer.health import Health
 from tracejudge_consumer.intake import RawRecord
 from tracejudge_consumer.intake.sqlite import SqliteIntake
 from tracejudge_consumer.settings import load_settings
-from tracejudge_consumer.watching import Watch
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import build_alert_loop
 
 CANARY = "CANARY-7f3a"

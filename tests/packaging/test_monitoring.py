@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from tests.support.all_metrics import all_metrics
-from tracejudge_consumer.metrics import MetricName
+from tracejudge_consumer.watching.metrics import MetricName
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "tracejudge.rules.yaml"

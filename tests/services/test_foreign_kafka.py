@@ -10,7 +10,8 @@ import pytest
 from tests.support.kafka_broker import KafkaBroker
 from tracejudge.store import Store
 from tracejudge.testing import make_trace
-from tracejudge_consumer.cli import EXIT_DONE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE
 from tracejudge_sdk import codec
 from tracejudge_sdk.transports import transport_for
 

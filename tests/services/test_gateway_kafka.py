@@ -11,7 +11,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.queue_reader import read_kafka
 from tests.support.running_gateway import RunningGateway
 from tracejudge.testing import make_trace
-from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_consumer.retry_policy import RetryPolicy
 from tracejudge_sdk import SendPolicy, TraceClient, codec
 from tracejudge_sdk.transports import transport_for
 

@@ -21,8 +21,8 @@ from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import Outcome
 from tracejudge.store import ScoreFilter, Store, open_store
 from tracejudge.testing import make_trace
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.intake.kafka import KafkaIntake
-from tracejudge_consumer.pipeline import Pipeline
 from tracejudge_consumer.stages.checkpoints import Stage
 from tracejudge_consumer.stages.needs import PipelineStore
 from tracejudge_sdk.codec import encode

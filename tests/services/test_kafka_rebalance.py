@@ -14,7 +14,7 @@ from tests.support.running_pipeline import PATIENCE_S, Running, quick_limits
 from tests.support.scripted_panel import ScriptedPanel
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.testing import make_trace
-from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_sdk.codec import encode
 
 pytestmark = pytest.mark.kafka

@@ -19,8 +19,8 @@ from tracejudge.scores import Decision
 from tracejudge.store import SamplingEpoch, ScoreFilter, Store, open_store
 from tracejudge.testing import make_trace
 from tracejudge.testing.builders import START
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.intake import RawRecord
-from tracejudge_consumer.pipeline import Pipeline
 from tracejudge_sdk.codec import encode
 
 pytestmark = pytest.mark.kafka

@@ -27,7 +27,7 @@ from tests.support.running_pipeline import quick_limits
 from tests.support.scripted_panel import ScriptedPanel
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.store import Store, TraceFilter
-from tracejudge_consumer.pipeline import Pipeline
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_sdk import Trace, TraceClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from tracejudge.judging.calls.circuit import AVAILABLE
 from tracejudge_consumer.gateway.metrics import GatewayMetrics
-from tracejudge_consumer.watching import Watch
+from tracejudge_consumer.watching.watched import Watch
 
 
 def all_metrics() -> CollectorRegistry:

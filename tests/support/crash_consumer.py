@@ -28,9 +28,9 @@ from tracejudge.judging import JudgeTask, PanelResult
 from tracejudge.sampling import SamplingPolicy
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import open_store
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.intake import Intake
 from tracejudge_consumer.intake.sqlite import SqliteIntake
-from tracejudge_consumer.pipeline import Pipeline
 from tracejudge_consumer.stages.checkpoints import Stage
 from tracejudge_sdk.transports import KafkaQueue, SqliteQueue, parse_queue_url
 from tracejudge_sdk.transports.sqlite_log import SqliteLog

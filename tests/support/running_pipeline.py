@@ -11,12 +11,12 @@ from typing import Any
 
 from tests.support.records import GROUP, intake
 from tracejudge.sampling import SamplingPolicy
+from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.limits import PipelineLimits
-from tracejudge_consumer.pipeline import Pipeline
 from tracejudge_consumer.report import PipelineReport
+from tracejudge_consumer.retry_policy import RetryPolicy
 from tracejudge_consumer.stages.checkpoints import Stage
 from tracejudge_consumer.stages.needs import Judges, PipelineStore
-from tracejudge_consumer.stages.store_calls import RetryPolicy
 
 PATIENCE_S = 60.0  # a bound for hangs, never waited for
 

@@ -10,10 +10,10 @@ from tests.support.running_pipeline import quick_limits
 from tracejudge.clock import SystemClock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
-from tracejudge_consumer.health import Health
-from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.stages.build import Around, Stages, build_stages
 from tracejudge_consumer.stages.needs import Judges
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.metrics import Metrics
 
 
 class AtOnce(Executor):

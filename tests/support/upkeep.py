@@ -14,11 +14,11 @@ from tracejudge.sampling import FeedbackTrigger, SamplingPolicy
 from tracejudge.store import Store
 from tracejudge_consumer.background.build import MakeUpkeep, upkeep_of
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
-from tracejudge_consumer.health import Health
-from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.stages.build import Around, build_stages
 from tracejudge_consumer.stages.needs import Judges
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.metrics import Metrics
 
 
 def make_upkeep(

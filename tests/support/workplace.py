@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tracejudge_consumer.cli import EXIT_DONE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 
 from tracejudge.anchors import AnchorRound
 from tracejudge.errors import CheckFailed, StoreUnavailable
-from tracejudge_consumer.anchor_watch import AnchorWatch, watching_anchors
+from tracejudge_consumer.anchors.watch import AnchorWatch, watching_anchors
 
 
 class Rounds:

@@ -10,9 +10,10 @@ import pytest
 
 from tracejudge.errors import CheckFailed
 from tracejudge_consumer import cli
+from tracejudge_consumer.terminal.exit_status import EXIT_FAILED, EXIT_USAGE
 
 
-@pytest.mark.parametrize(("kind", "status"), [(CheckFailed, cli.EXIT_FAILED), (click.UsageError, cli.EXIT_USAGE)])
+@pytest.mark.parametrize(("kind", "status"), [(CheckFailed, EXIT_FAILED), (click.UsageError, EXIT_USAGE)])
 def test_an_error_that_quotes_a_trace_does_nothing_to_the_terminal(
     kind: type[Exception], status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -34,7 +35,8 @@ def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
     code = """
 import sys
 from tracejudge_consumer import cli
-from tracejudge_consumer.rendering import console
+from tracejudge_consumer.terminal.exit_status import EXIT_FAILED, EXIT_USAGE
+from tracejudge_consumer.terminal.rendering import console
 def flood(**_):
     for number in range(20_000):
         console().print("a row of a table " * 5)

@@ -9,10 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from tracejudge_consumer.cli import _COMMANDS, EXIT_DONE, EXIT_USAGE, run
+from tracejudge_consumer.cli import _COMMANDS, run
 from tracejudge_consumer.commands.init import settings_text
-from tracejudge_consumer.options import Moment, parse_span
-from tracejudge_consumer.rendering import about, bar, harmless, ident, interval, money, one_line, percent, to_json
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_USAGE
+from tracejudge_consumer.terminal.options import Moment, parse_span
+from tracejudge_consumer.terminal.rendering import (
+    about,
+    bar,
+    harmless,
+    ident,
+    interval,
+    money,
+    one_line,
+    percent,
+    to_json,
+)
 
 HEAVY = ("llama_index", "clickhouse_connect", "chdb", "kafka", "aiohttp", "prometheus_client")
 

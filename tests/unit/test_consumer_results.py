@@ -15,12 +15,12 @@ from tracejudge.clock import SystemClock
 from tracejudge.judging import PanelResult
 from tracejudge.scores import TraceKey
 from tracejudge.store import Inserted, Rejected
-from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import Tally
 from tracejudge_consumer.stages.plan import PlannedTask
 from tracejudge_consumer.stages.questions import Question
 from tracejudge_consumer.stages.read import IntakeRecord
 from tracejudge_consumer.stages.results import ResultWriter
+from tracejudge_consumer.watching.metrics import Metrics
 
 
 async def judged(number: int) -> PanelResult:

@@ -15,13 +15,13 @@ from tracejudge.scores import DeadLetter, Decision, InvalidReason, Outcome
 from tracejudge.testing import ManualClock, make_score, make_trace
 from tracejudge_consumer.assembler import assemble
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit, TooManyDeadLetters, dead_letter
-from tracejudge_consumer.distribution import Distribution
-from tracejudge_consumer.health import Health
 from tracejudge_consumer.intake import PartitionKey, RawRecord
 from tracejudge_consumer.limits import PipelineLimits
-from tracejudge_consumer.metrics import MetricName, Metrics
 from tracejudge_consumer.report import PipelineReport
-from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_consumer.retry_policy import RetryPolicy
+from tracejudge_consumer.watching.distribution import Distribution
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.metrics import MetricName, Metrics
 from tracejudge_sdk.errors import RecordError
 from tracejudge_sdk.trace import TracePart
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from tracejudge.testing import make_trace
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, run
+from tracejudge_consumer.cli import run
 from tracejudge_consumer.contract import Fault, faults_of
 from tracejudge_consumer.contract.check import FileFindings, LineFindings, check_file
 from tracejudge_consumer.contract.faults import MAX_FAULTS
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError
 from tracejudge_sdk.sampling import keep as kept

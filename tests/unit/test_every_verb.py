@@ -9,8 +9,9 @@ from typing import Final
 import click
 import pytest
 
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_USAGE, cli, run
-from tracejudge_consumer.options import Moment, Span
+from tracejudge_consumer.cli import cli, run
+from tracejudge_consumer.terminal.exit_status import EXIT_FAILED, EXIT_USAGE
+from tracejudge_consumer.terminal.options import Moment, Span
 
 
 def verbs(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tracejudge_consumer.cli import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_USAGE, cli, run
+from tracejudge_consumer.cli import cli, run
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_USAGE
 
 
 def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

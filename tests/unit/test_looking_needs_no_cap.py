@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tracejudge_consumer.cli import EXIT_USAGE, run
+from tracejudge_consumer.cli import run
+from tracejudge_consumer.terminal.exit_status import EXIT_USAGE
 
 SETTINGS = """\
 queue = "sqlite:///queue.db"

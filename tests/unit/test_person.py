@@ -6,7 +6,7 @@ import getpass
 
 import pytest
 
-from tracejudge_consumer.person import this_person
+from tracejudge_consumer.terminal.person import this_person
 
 
 def test_a_person_is_named_as_the_system_names_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from tracejudge.replay import OpenRun, ReplayReport, Selection
 from tracejudge.scores import Decision
 from tracejudge.store import RunManifest, TraceFilter
 from tracejudge.testing.builders import START
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNDECIDED
-from tracejudge_consumer.replay_told import tell
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNDECIDED
+from tracejudge_consumer.views.replay import tell
 
 RUN = OpenRun(
     run_id="try-1",

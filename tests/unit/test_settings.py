@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from tracejudge.errors import SettingsError
 from tracejudge_consumer.cli import run
-from tracejudge_consumer.rendering import to_json
 from tracejudge_consumer.settings import Settings, load_settings, read_toml, shown, without_password
+from tracejudge_consumer.terminal.rendering import to_json
 from tracejudge_consumer.wiring.anchors import drift_policy
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "settings.example.toml"

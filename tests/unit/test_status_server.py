@@ -12,9 +12,9 @@ import pytest
 
 from tracejudge.errors import SettingsError
 from tracejudge.testing import ManualClock
-from tracejudge_consumer.health import Health
-from tracejudge_consumer.metrics import Metrics
-from tracejudge_consumer.status_server import status_server
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.metrics import Metrics
+from tracejudge_consumer.watching.status_server import status_server
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:

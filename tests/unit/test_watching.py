@@ -14,17 +14,17 @@ from prometheus_client import CollectorRegistry
 from tests.support.switch import Switch
 from tracejudge.judging.calls.circuit import AVAILABLE, Availability
 from tracejudge.testing import ManualClock
-from tracejudge_consumer.health import Health
-from tracejudge_consumer.heartbeat import Heartbeat, beating, heartbeat_counter
+from tracejudge_consumer.flow.reading import ReadingWatch
 from tracejudge_consumer.intake import PartitionKey, RawRecord
-from tracejudge_consumer.json_logs import JsonFormatter
-from tracejudge_consumer.loop_health import LoopHealth
-from tracejudge_consumer.loop_metrics import LoopMetrics
-from tracejudge_consumer.metrics import Metrics
-from tracejudge_consumer.reading import ReadingWatch
-from tracejudge_consumer.rendering import to_json
 from tracejudge_consumer.settings import load_settings, shown
-from tracejudge_consumer.watching import Watch
+from tracejudge_consumer.terminal.rendering import to_json
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.heartbeat import Heartbeat, beating, heartbeat_counter
+from tracejudge_consumer.watching.json_logs import JsonFormatter
+from tracejudge_consumer.watching.loop_health import LoopHealth
+from tracejudge_consumer.watching.loop_metrics import LoopMetrics
+from tracejudge_consumer.watching.metrics import Metrics
+from tracejudge_consumer.watching.watched import Watch
 
 P0, P1 = PartitionKey("kafka:t", 0), PartitionKey("kafka:t", 1)
 

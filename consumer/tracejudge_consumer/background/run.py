@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Final
 
 from tracejudge_consumer.background.upkeep import Upkeep
-from tracejudge_consumer.worker import Worker
+from tracejudge_consumer.process.worker import Worker
 
 _LOG = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from tracejudge.alerts.rules.rule_base import CHANNEL_RULE
 from tracejudge.alerts.telling.channels import ChannelState
 from tracejudge.errors import SettingsError
 from tracejudge.store import OutboxStanding
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, ident, instant, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, harmless, ident, instant, table, to_json
 from tracejudge_consumer.wiring import build_notifiers, connect_store
 
 _KEEPS_INCIDENTS = ("pagerduty", "alertmanager")

@@ -13,8 +13,8 @@ from tracejudge.alerts.rules.slices import is_other
 from tracejudge.evidence import Evidence
 from tracejudge.evidence.words import rate_of, slices_say
 from tracejudge.store import Store
-from tracejudge_consumer.rendering import ident, instant, slice_in_words
 from tracejudge_consumer.settings import Settings
+from tracejudge_consumer.terminal.rendering import ident, instant, slice_in_words
 from tracejudge_consumer.wiring import build_evidence
 
 MOST_SERIES: Final = 10

@@ -13,9 +13,9 @@ from tracejudge.alerts.rules.budget import parts_of
 from tracejudge.alerts.rules.chance import false_alarms_per_30d
 from tracejudge.alerts.rules.measures import in_words
 from tracejudge.alerts.series.wording import percent_points
-from tracejudge_consumer.options import Number, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, ident, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.options import Number, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, harmless, ident, table, to_json
 from tracejudge_consumer.wiring import connect_store, stored_series
 
 

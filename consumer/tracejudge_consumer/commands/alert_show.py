@@ -23,11 +23,11 @@ from tracejudge.evidence.words import (
     resampled_says,
     slices_say,
 )
-from tracejudge_consumer.alert_evidence import AlertEvidence
-from tracejudge_consumer.fitting import FittedTable
-from tracejudge_consumer.options import OutFile, Span, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, percent, progress_bar, table, to_json
+from tracejudge_consumer.alerting.evidence import AlertEvidence
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.fitting import FittedTable
+from tracejudge_consumer.terminal.options import OutFile, Span, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, percent, progress_bar, table, to_json
 from tracejudge_consumer.wiring import build_evidence, connect_store
 
 _MOST_ATTRIBUTES = 3

@@ -21,12 +21,12 @@ from tracejudge.errors import SettingsError
 from tracejudge.evidence import to_json as evidence_to_json
 from tracejudge.scores import Score
 from tracejudge.store import Cursor, RateQuery, Store
-from tracejudge_consumer.alert_actions import read_actions
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.alerting.actions import read_actions
 from tracejudge_consumer.commands.alert_now import evidence_now, show_now
-from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, percent, slice_in_words, table, to_json
 from tracejudge_consumer.settings import faults_of, load_settings, read_toml
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.terminal.options import Moment, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, percent, slice_in_words, table, to_json
 from tracejudge_consumer.wiring import connect_store, stored_judges, stored_series
 
 NO_SERIES: Final = (

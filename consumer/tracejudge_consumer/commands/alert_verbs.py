@@ -13,11 +13,11 @@ from tracejudge.alerts.rules.rule_base import CHANNEL_RULE, HEALTH_RULE
 from tracejudge.alerts.rules.slices import OF_SCORE, OF_TRACE, is_of_trace
 from tracejudge.errors import NotFound
 from tracejudge.store import Store
-from tracejudge_consumer.alert_actions import read_actions, record_action
-from tracejudge_consumer.options import Moment, Span, config_option, json_option
-from tracejudge_consumer.person import this_person
-from tracejudge_consumer.rendering import console, ident, instant, one_line, slice_in_words, table, to_json
+from tracejudge_consumer.alerting.actions import read_actions, record_action
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import Moment, Span, config_option, json_option
+from tracejudge_consumer.terminal.person import this_person
+from tracejudge_consumer.terminal.rendering import console, ident, instant, one_line, slice_in_words, table, to_json
 from tracejudge_consumer.wiring import connect_store, stored_series
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -17,8 +17,9 @@ from tracejudge_consumer.commands.alert_rules import list_rules
 from tracejudge_consumer.commands.alert_show import show
 from tracejudge_consumer.commands.alert_trials import NO_SERIES, explain, try_history, try_rules
 from tracejudge_consumer.commands.alert_verbs import accept, acknowledge, actions, dismiss, mark, silence
-from tracejudge_consumer.options import Moment, config_option, json_option, typed_last
-from tracejudge_consumer.rendering import (
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import Moment, config_option, json_option, typed_last
+from tracejudge_consumer.terminal.rendering import (
     console,
     harmless,
     ident,
@@ -29,7 +30,6 @@ from tracejudge_consumer.rendering import (
     table,
     to_json,
 )
-from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import connect_store, stored_series
 
 _since_option = click.option(

@@ -13,7 +13,7 @@ from tracejudge.reports import Agreement, Comparison, Estimate, Side, check_rele
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, TraceFilter
 from tracejudge.windows import PassRate
-from tracejudge_consumer.comparable import (
+from tracejudge_consumer.choosing.comparable import (
     check_sides,
     choose_cases,
     criterion_of,
@@ -23,10 +23,10 @@ from tracejudge_consumer.comparable import (
     side_of,
     the_judge,
 )
-from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, check_order, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, interval, money, one_line, percent, table, to_json
+from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, interval, money, one_line, percent, table, to_json
 from tracejudge_consumer.views.canary import show_canary
 from tracejudge_consumer.views.preference import show_preference
 from tracejudge_consumer.wiring import connect_store

@@ -8,9 +8,9 @@ from tracejudge.alerts.event import Severity
 from tracejudge.alerts.rules.rule import Rule, effective_severity
 from tracejudge.judging import estimate
 from tracejudge_consumer.commands.alert_rules import in_severity, watched
-from tracejudge_consumer.options import config_option, group_config_option, json_option
-from tracejudge_consumer.rendering import console, money, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings, shown, without_password
+from tracejudge_consumer.terminal.options import config_option, group_config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, money, table, to_json
 
 
 @click.group(

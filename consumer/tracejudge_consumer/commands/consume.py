@@ -13,19 +13,19 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tracejudge.counted import counted
 from tracejudge.store import Store
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
-from tracejudge_consumer.collector import settled_heap
-from tracejudge_consumer.json_logs import JsonFormatter
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, progress_bar, to_json
+from tracejudge_consumer.process.collector import settled_heap
+from tracejudge_consumer.process.shutdown import StoppedAtStart, stop_on_signals
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.settings import Settings, load_settings, without_password
-from tracejudge_consumer.shutdown import StoppedAtStart, stop_on_signals
-from tracejudge_consumer.watching import Watch
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, harmless, progress_bar, to_json
+from tracejudge_consumer.watching.json_logs import JsonFormatter
+from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_pipeline, connect_store
 
 if TYPE_CHECKING:
-    from tracejudge_consumer.pipeline import Pipeline
+    from tracejudge_consumer.flow.pipeline import Pipeline
 
 
 @click.command(

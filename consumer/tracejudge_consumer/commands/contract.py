@@ -11,11 +11,11 @@ import click
 
 from tracejudge.counted import counted
 from tracejudge.errors import NothingToDecide
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.contract import Fault
 from tracejudge_consumer.contract.check import FileFindings, LineFindings, check_file
-from tracejudge_consumer.options import json_option
-from tracejudge_consumer.rendering import ident, one_line, to_json
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.terminal.options import json_option
+from tracejudge_consumer.terminal.rendering import ident, one_line, to_json
 from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
 from tracejudge_sdk.schema import published
 

@@ -12,11 +12,11 @@ import click
 
 from tracejudge.counted import counted
 from tracejudge.store import CostRow
-from tracejudge_consumer.named_run import require_run
-from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, check_order, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, money, table, to_json
+from tracejudge_consumer.choosing.named_run import require_run
+from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, money, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 _BY: Final[dict[str, Callable[[CostRow], str]]] = {

@@ -19,9 +19,10 @@ from tracejudge.datasets.versions import diff, read_dataset, write_version
 from tracejudge.errors import CheckFailed, NothingToDecide
 from tracejudge.scores import Label, TraceKey
 from tracejudge.store import Store, TraceFilter
-from tracejudge_consumer.named_run import listed
-from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import (
+from tracejudge_consumer.choosing.named_run import listed
+from tracejudge_consumer.choosing.named_slice import require_slice
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import (
     Moment,
     Number,
     OutFile,
@@ -30,8 +31,7 @@ from tracejudge_consumer.options import (
     group_config_option,
     json_option,
 )
-from tracejudge_consumer.rendering import console, ident, one_line, to_json
-from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.rendering import console, ident, one_line, to_json
 from tracejudge_consumer.wiring import connect_store
 from tracejudge_sdk.digests import Digester
 from tracejudge_sdk.trace import Trace

@@ -13,12 +13,12 @@ import click
 from tracejudge.counted import counted
 from tracejudge.errors import NotFound, SettingsError
 from tracejudge.store import DeadLetterFilter, DeadLetterState, Store, StoredDeadLetter
-from tracejudge_consumer.asking import require_consent
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
-from tracejudge_consumer.options import Moment, check_order, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, ident, instant, one_line, table, to_json
 from tracejudge_consumer.requeue import requeue
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.asking import require_consent
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, harmless, ident, instant, one_line, table, to_json
 from tracejudge_consumer.views.dead_letter import letter_facts, show_letter_in
 from tracejudge_consumer.wiring import connect_store, queue_options
 

@@ -17,10 +17,10 @@ import click
 from tracejudge.counted import counted
 from tracejudge.errors import MissingExtra, SettingsError, TraceJudgeError
 from tracejudge.judging import JudgeSpec
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import harmless, one_line, to_json
 from tracejudge_consumer.settings import Settings, load_settings, without_password
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import harmless, one_line, to_json
 from tracejudge_consumer.wiring import build_resolver, embedded_store_missing, open_unchecked_store, queue_options
 from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
 from tracejudge_sdk.transports import HttpQueue, KafkaQueue, SqliteQueue, parse_queue_url

@@ -15,11 +15,11 @@ from tracejudge.counted import counted
 from tracejudge.datasets.write import write_line
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import ScoreFilter, Store, TraceFilter, Wanted
-from tracejudge_consumer.named_run import require_run
-from tracejudge_consumer.named_slice import require_judge, require_slice
-from tracejudge_consumer.options import Moment, OutFile, check_order, config_option, json_option
-from tracejudge_consumer.rendering import progress_bar, to_json
+from tracejudge_consumer.choosing.named_run import require_run
+from tracejudge_consumer.choosing.named_slice import require_judge, require_slice
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import Moment, OutFile, check_order, config_option, json_option
+from tracejudge_consumer.terminal.rendering import progress_bar, to_json
 from tracejudge_consumer.wiring import connect_store
 
 What = Literal["traces", "scores"]

@@ -11,10 +11,10 @@ import click
 from tracejudge.counted import counted
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import TraceFilter, Wanted, words_of
-from tracejudge_consumer.named_slice import require_judge, require_slice
-from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, check_order, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, one_line, table, to_json
+from tracejudge_consumer.choosing.named_slice import require_judge, require_slice
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import DEFAULT_CONFIG, Moment, check_order, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, one_line, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 

@@ -9,10 +9,10 @@ import click
 
 from tracejudge.counted import counted
 from tracejudge.store.tombstones import Kind
-from tracejudge_consumer.asking import require_consent
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, ident, to_json
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.asking import require_consent
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, to_json
 from tracejudge_consumer.wiring import build_evidence, connect_store
 
 OUT_OF_REACH: Final = (

@@ -29,11 +29,11 @@ from tracejudge.gate import (
 )
 from tracejudge.scores import JudgeId
 from tracejudge.store import ScoreFilter
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
-from tracejudge_consumer.named_run import require_run
-from tracejudge_consumer.options import OutFile, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, table, to_json
+from tracejudge_consumer.choosing.named_run import require_run
 from tracejudge_consumer.settings import faults_of, load_settings, read_toml
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
+from tracejudge_consumer.terminal.options import OutFile, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 _EXAMPLE: Final = "`tracejudge gate --help`"

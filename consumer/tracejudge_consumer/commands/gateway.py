@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tracejudge_consumer.commands.consume import set_up_logging
-from tracejudge_consumer.options import config_option
+from tracejudge_consumer.process.shutdown import stop_on_signals
 from tracejudge_consumer.settings import Settings, load_settings, without_password
-from tracejudge_consumer.shutdown import stop_on_signals
+from tracejudge_consumer.terminal.options import config_option
 from tracejudge_consumer.wiring import build_gateway
 
 if TYPE_CHECKING:

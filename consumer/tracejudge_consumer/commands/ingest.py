@@ -17,10 +17,10 @@ from tracejudge.counted import counted
 from tracejudge.datasets import BrokenLine, EventTimes, Line, LineForm, event_times, read_lines
 from tracejudge.scores import DeadLetter, Label
 from tracejudge.store import Store
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
-from tracejudge_consumer.options import Moment, Span, config_option, json_option
-from tracejudge_consumer.rendering import console, one_line, progress_bar, to_json
 from tracejudge_consumer.settings import load_settings, without_password
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.terminal.options import Moment, Span, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, one_line, progress_bar, to_json
 from tracejudge_consumer.wiring import build_line_form, build_transport, connect_store
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError, TransportUnavailable

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracejudge_consumer.cli import EXIT_USAGE
+from tracejudge_consumer.terminal.exit_status import EXIT_USAGE
 
 _TEMPLATE = """\
 # tracejudge settings. Every key with unit and default: deploy/settings.example.toml.

@@ -13,11 +13,11 @@ from tracejudge.judging import JudgeTask, PanelResult, RunCaps
 from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import MANUAL_RUN
 from tracejudge.store import Store, StoredTrace
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
-from tracejudge_consumer.judge_choice import resolve_judges
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, to_json
+from tracejudge_consumer.choosing.judges import resolve_judges
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, to_json
 from tracejudge_consumer.views.trace import show_verdicts
 from tracejudge_consumer.wiring import build_panel, connect_store
 

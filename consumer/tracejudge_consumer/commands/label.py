@@ -14,11 +14,11 @@ from tracejudge.counted import counted
 from tracejudge.errors import NotFound
 from tracejudge.scores import Label
 from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter, Wanted
-from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.person import this_person
-from tracejudge_consumer.rendering import console, ident, to_json
+from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import Moment, config_option, json_option
+from tracejudge_consumer.terminal.person import this_person
+from tracejudge_consumer.terminal.rendering import console, ident, to_json
 from tracejudge_consumer.views.trace import show_trace
 from tracejudge_consumer.wiring import connect_store
 

@@ -11,12 +11,12 @@ import click
 from tracejudge.counted import counted
 from tracejudge.scores import LIVE_RUN, RESERVED_RUNS, Decision
 from tracejudge.store import DeadCount, LedgerLine
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
-from tracejudge_consumer.named_run import require_run
-from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, check_order, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, ident, instant, table, to_json
+from tracejudge_consumer.choosing.named_run import require_run
+from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, harmless, ident, instant, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 

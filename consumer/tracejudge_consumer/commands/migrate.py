@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from tracejudge_consumer.options import config_option
 from tracejudge_consumer.settings import load_settings, without_password
+from tracejudge_consumer.terminal.options import config_option
 from tracejudge_consumer.wiring import open_unchecked_store
 
 

@@ -16,9 +16,10 @@ from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
 from tracejudge.windows import enough, floor_to
-from tracejudge_consumer.named_run import require_run
-from tracejudge_consumer.named_slice import elsewhere, require_judge, require_slice
-from tracejudge_consumer.options import (
+from tracejudge_consumer.choosing.named_run import require_run
+from tracejudge_consumer.choosing.named_slice import elsewhere, require_judge, require_slice
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import (
     Moment,
     Number,
     Span,
@@ -28,7 +29,7 @@ from tracejudge_consumer.options import (
     json_option,
     slice_options,
 )
-from tracejudge_consumer.rendering import (
+from tracejudge_consumer.terminal.rendering import (
     bar,
     console,
     ident,
@@ -39,7 +40,6 @@ from tracejudge_consumer.rendering import (
     table,
     to_json,
 )
-from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.views.facts import facts_tables
 from tracejudge_consumer.wiring import connect_store
 

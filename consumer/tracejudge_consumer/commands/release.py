@@ -19,9 +19,10 @@ from tracejudge.reports import (
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery
 from tracejudge.windows import PassRate
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
-from tracejudge_consumer.named_slice import require_judge, require_slice
-from tracejudge_consumer.options import (
+from tracejudge_consumer.choosing.named_slice import require_judge, require_slice
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
+from tracejudge_consumer.terminal.options import (
     Moment,
     Number,
     config_option,
@@ -29,8 +30,7 @@ from tracejudge_consumer.options import (
     group_config_option,
     json_option,
 )
-from tracejudge_consumer.rendering import console, ident, instant, percent, table, to_json
-from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.rendering import console, ident, instant, percent, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 _STATUS = {Verdict.NO_WORSE: EXIT_DONE, Verdict.WORSE: EXIT_FAILED, Verdict.NOT_ENOUGH: EXIT_UNDECIDED}

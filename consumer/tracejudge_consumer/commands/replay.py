@@ -14,16 +14,16 @@ from tracejudge.judging import JudgeSpec, RunCaps, check_caps
 from tracejudge.replay import OpenRun, ReplayReport, Source, check_run_name, open_run, replay
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import Store, TraceFilter
-from tracejudge_consumer.cli import EXIT_DONE
-from tracejudge_consumer.collector import settled_heap
-from tracejudge_consumer.comparable import criterion_of
-from tracejudge_consumer.judge_choice import require_prices, resolve_judges
-from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, Number, check_order, config_option, json_option
-from tracejudge_consumer.rendering import to_json
-from tracejudge_consumer.replay_choice import check_pairs, choose, drawn, plans, source_of, with_fields
-from tracejudge_consumer.replay_told import JudgingBar, tell, tell_plan
+from tracejudge_consumer.choosing.comparable import criterion_of
+from tracejudge_consumer.choosing.judges import require_prices, resolve_judges
+from tracejudge_consumer.choosing.named_slice import require_slice
+from tracejudge_consumer.choosing.replay import check_pairs, choose, drawn, plans, source_of, with_fields
+from tracejudge_consumer.process.collector import settled_heap
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE
+from tracejudge_consumer.terminal.options import Moment, Number, check_order, config_option, json_option
+from tracejudge_consumer.terminal.rendering import to_json
+from tracejudge_consumer.views.replay import JudgingBar, tell, tell_plan
 from tracejudge_consumer.wiring import build_file_form, build_panel, connect_store
 
 

@@ -13,10 +13,11 @@ from tracejudge.reports import BY_MINUTE_IN_WORDS, compare, judge_labels
 from tracejudge.reports.contents import Report, ReportQuery, make_report, step_for, whole_steps
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, ScoreFilter, Store, TraceFilter
-from tracejudge_consumer.comparable import check_sides, side_of
-from tracejudge_consumer.named_run import require_run
-from tracejudge_consumer.named_slice import require_judge, require_slice
-from tracejudge_consumer.options import (
+from tracejudge_consumer.choosing.comparable import check_sides, side_of
+from tracejudge_consumer.choosing.named_run import require_run
+from tracejudge_consumer.choosing.named_slice import require_judge, require_slice
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import (
     Moment,
     OutFile,
     Span,
@@ -27,8 +28,7 @@ from tracejudge_consumer.options import (
     json_option,
     slice_options,
 )
-from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
-from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.rendering import console, ident, interval, percent, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 

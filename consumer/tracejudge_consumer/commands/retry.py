@@ -13,10 +13,10 @@ from tracejudge.scores import InvalidReason
 from tracejudge.store import Store
 from tracejudge_consumer.background.again import AgainReport
 from tracejudge_consumer.background.retry import RetryFilter, by_reason, invalid_scores, retry
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE
-from tracejudge_consumer.options import Moment, check_order, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, ident, progress_bar, table, to_json
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE
+from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, harmless, ident, progress_bar, table, to_json
 from tracejudge_consumer.wiring import choose_judges, connect_store
 
 

@@ -19,13 +19,15 @@ from tracejudge.errors import CheckFailed, NothingToDecide, SettingsError
 from tracejudge.judging import Estimate, JudgeSpec, PanelResult, RunCaps, check_caps, estimate
 from tracejudge.judging.query_engine import load_engine
 from tracejudge.scores import Decision
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
-from tracejudge_consumer.file_form import FileForm
-from tracejudge_consumer.file_scores import EngineChoice, FileCounts, FileScores, plan_file, score_file
-from tracejudge_consumer.judge_choice import check_pairwise, judge_label, require_prices, resolve_judges
-from tracejudge_consumer.options import Number, OutFile, config_option, json_option
-from tracejudge_consumer.paired_lines import paired
-from tracejudge_consumer.rendering import (
+from tracejudge_consumer.choosing.judges import check_pairwise, judge_label, require_prices, resolve_judges
+from tracejudge_consumer.files.form import FileForm
+from tracejudge_consumer.files.output import default_output, open_rows, write_manifest
+from tracejudge_consumer.files.paired_lines import paired
+from tracejudge_consumer.files.scores import EngineChoice, FileCounts, FileScores, plan_file, score_file
+from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
+from tracejudge_consumer.terminal.options import Number, OutFile, config_option, json_option
+from tracejudge_consumer.terminal.rendering import (
     about,
     console,
     harmless,
@@ -37,8 +39,6 @@ from tracejudge_consumer.rendering import (
     table,
     to_json,
 )
-from tracejudge_consumer.score_output import default_output, open_rows, write_manifest
-from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.wiring import build_file_form
 
 # Where no latency is known yet: a middling hosted model on a prompt of five passages.

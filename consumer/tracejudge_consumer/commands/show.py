@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from tracejudge.errors import NotFound
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, to_json
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, to_json
 from tracejudge_consumer.views.trace import show_people, show_trace, show_verdicts
 from tracejudge_consumer.wiring import connect_store
 

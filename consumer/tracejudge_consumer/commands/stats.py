@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from tracejudge.store import Growth
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, table, to_json
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 

@@ -11,9 +11,9 @@ from rich.text import Text
 from tracejudge.reports import score_labels
 from tracejudge.scores import JudgeId, Score
 from tracejudge.store import Cursor
-from tracejudge_consumer.options import Span, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, one_line, to_json
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import Span, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, one_line, to_json
 from tracejudge_consumer.wiring import connect_store
 
 _STYLES = {"passed": "green", "failed": "red", "invalid": "yellow"}

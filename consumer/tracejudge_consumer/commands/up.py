@@ -9,17 +9,17 @@ from contextlib import ExitStack, closing
 import click
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge_consumer.cli import EXIT_DONE
-from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.commands.consume import consumer_of, set_up_logging, tell
 from tracejudge_consumer.commands.gateway import serve
 from tracejudge_consumer.commands.watch import run_alert_loop
-from tracejudge_consumer.options import config_option
-from tracejudge_consumer.rendering import harmless
+from tracejudge_consumer.process.collector import settled_heap
+from tracejudge_consumer.process.shutdown import StoppedAtStart, cut_off, stop_on_signals
 from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.settings import load_settings, without_password
-from tracejudge_consumer.shutdown import StoppedAtStart, cut_off, stop_on_signals
-from tracejudge_consumer.watching import Watch
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE
+from tracejudge_consumer.terminal.options import config_option
+from tracejudge_consumer.terminal.rendering import harmless
+from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import (
     CONSUMER_STORE_PATIENCE_S,
     build_alert_loop,

@@ -11,14 +11,14 @@ import click
 
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.errors import ServiceUnavailable
-from tracejudge_consumer.alert_loop import AlertLoop
-from tracejudge_consumer.anchor_watch import AnchorWatch, watching_anchors
+from tracejudge_consumer.alerting.loop import AlertLoop
+from tracejudge_consumer.anchors.watch import AnchorWatch, watching_anchors
 from tracejudge_consumer.commands.consume import set_up_logging
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import harmless, to_json
+from tracejudge_consumer.process.shutdown import cut_off, stop_on_signals
 from tracejudge_consumer.settings import load_settings
-from tracejudge_consumer.shutdown import cut_off, stop_on_signals
-from tracejudge_consumer.watching import Watch
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import harmless, to_json
+from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import build_alert_loop, build_anchor_watch, connect_store
 
 

@@ -12,11 +12,18 @@ from rich.text import Text
 from tracejudge.reports import score_labels
 from tracejudge.scores import LIVE_RUN, Label, Score, TraceKey
 from tracejudge.store import ScoreFilter, Store
-from tracejudge_consumer.named_run import require_run
-from tracejudge_consumer.named_slice import require_judge, require_slice
-from tracejudge_consumer.options import DEFAULT_CONFIG, Moment, check_order, config_option, json_option, slice_options
-from tracejudge_consumer.rendering import console, ident, instant, one_line, to_json
+from tracejudge_consumer.choosing.named_run import require_run
+from tracejudge_consumer.choosing.named_slice import require_judge, require_slice
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import (
+    DEFAULT_CONFIG,
+    Moment,
+    check_order,
+    config_option,
+    json_option,
+    slice_options,
+)
+from tracejudge_consumer.terminal.rendering import console, ident, instant, one_line, to_json
 from tracejudge_consumer.wiring import connect_store
 from tracejudge_sdk.trace import Trace
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tracejudge_consumer.rendering import to_json
+from tracejudge_consumer.terminal.rendering import to_json
 
 
 def json_answer(status: int, body: Any, headers: dict[str, str] | None = None) -> web.Response:

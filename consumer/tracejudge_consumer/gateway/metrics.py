@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
 
-from tracejudge_consumer.metrics import MetricName, counter, gauge
+from tracejudge_consumer.watching.metrics import MetricName, counter, gauge
 
 _SEND_S: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30)
 

@@ -28,7 +28,7 @@ from tracejudge_consumer.gateway.limits import GatewayLimits
 from tracejudge_consumer.gateway.metrics import GatewayMetrics
 from tracejudge_consumer.gateway.trace_requests import TraceRequests
 from tracejudge_consumer.gateway.writer import QueueWriter
-from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_consumer.retry_policy import RetryPolicy
 from tracejudge_sdk.transports import Transport
 
 _LOG = logging.getLogger(__name__)

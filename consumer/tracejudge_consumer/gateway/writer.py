@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 
 from tracejudge.clock import Clock
 from tracejudge_consumer.gateway.metrics import GatewayMetrics
-from tracejudge_consumer.stages.store_calls import RetryPolicy
+from tracejudge_consumer.retry_policy import RetryPolicy
 from tracejudge_sdk.errors import TransportRejected, TransportUnavailable
 from tracejudge_sdk.transports import Transport
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.dead_letter import DeadLetterGuard
-from tracejudge_consumer.health import Health
 from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.limits import PipelineLimits
-from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.stages.checkpoints import Checkpoint
 from tracejudge_consumer.stages.judge import Judging
 from tracejudge_consumer.stages.judge_watch import JudgeWatch
@@ -20,6 +18,8 @@ from tracejudge_consumer.stages.process import BatchProcessor
 from tracejudge_consumer.stages.results import ResultWriter
 from tracejudge_consumer.stages.store_calls import StoreCalls
 from tracejudge_consumer.stages.turns import Turns
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from typing import Final
 
 from tracejudge.judging import PanelResult
 from tracejudge.scores import Outcome
-from tracejudge_consumer.health import Health
-from tracejudge_consumer.metrics import Metrics
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 

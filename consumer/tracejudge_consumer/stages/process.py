@@ -25,7 +25,6 @@ from tracejudge.store import Inserted, Known, StoredFeedback
 from tracejudge.together import all_of
 from tracejudge_consumer.dead_letter import DeadLetterGuard
 from tracejudge_consumer.intake.form import RecordForm
-from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.report import PipelineReport, Tally
 from tracejudge_consumer.stages.checkpoints import Checkpoint
 from tracejudge_consumer.stages.epochs import EpochReader
@@ -38,6 +37,7 @@ from tracejudge_consumer.stages.questions import questions
 from tracejudge_consumer.stages.read import IntakeRecord, ReadBatch, TakenRecord, read_batch
 from tracejudge_consumer.stages.store_calls import StoreCalls
 from tracejudge_consumer.stages.turns import Turn, Turns
+from tracejudge_consumer.watching.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from tracejudge.clock import Clock
 from tracejudge.judging import PanelResult
 from tracejudge.store import Inserted
-from tracejudge_consumer.metrics import Metrics
 from tracejudge_consumer.stages.checkpoints import Checkpoint
 from tracejudge_consumer.stages.needs import PipelineStore
 from tracejudge_consumer.stages.store_calls import StoreCalls
+from tracejudge_consumer.watching.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 _Row = TypeVar("_Row")

@@ -7,31 +7,18 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from tracejudge.clock import Clock
 from tracejudge.errors import ServiceUnavailable
-from tracejudge_consumer.health import Health
-from tracejudge_consumer.metrics import Metrics
+from tracejudge_consumer.retry_policy import RetryPolicy
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _TELL_EVERY_S: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """How long to wait between attempts: doubling from `first_s` up to `longest_s`, each between half and all of it."""
-
-    first_s: float = 0.2
-    longest_s: float = 15.0
-
-    def delay_s(self, attempt: int, draw: float) -> float:
-        """The wait after the `attempt`-th failure (from 1); `draw` in [0, 1) spreads consumers apart."""
-        longest = min(self.longest_s, self.first_s * 2.0 ** min(attempt - 1, 60))
-        return longest * (0.5 + 0.5 * draw)
 
 
 class StoreCalls:

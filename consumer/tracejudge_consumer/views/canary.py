@@ -9,7 +9,7 @@ import click
 
 from tracejudge.reports import BY_MINUTE_IN_WORDS, ReleaseCheck, ReleaseLine, judge_labels
 from tracejudge.windows import PassRate
-from tracejudge_consumer.rendering import console, ident, interval, percent, table, to_json
+from tracejudge_consumer.terminal.rendering import console, ident, interval, percent, table, to_json
 
 
 def show_canary(a: str, b: str, found: ReleaseCheck, *, chosen: Sequence[str], as_json: bool) -> None:

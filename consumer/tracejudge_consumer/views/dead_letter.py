@@ -8,8 +8,8 @@ from typing import Final
 from rich.console import Console
 
 from tracejudge.store import StoredDeadLetter
-from tracejudge_consumer.bytes_shown import preview
-from tracejudge_consumer.rendering import harmless, ident, instant, one_line
+from tracejudge_consumer.terminal.bytes_shown import preview
+from tracejudge_consumer.terminal.rendering import harmless, ident, instant, one_line
 
 _PREVIEW_BYTES: Final = 4_000
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from tracejudge.reports import RateLine, judge_labels
 from tracejudge.scores import JudgeId
 from tracejudge.store import EffortRow, Percentiles, TrafficRow
-from tracejudge_consumer.fitting import FittedTable
-from tracejudge_consumer.rendering import ident, instant, money, one_line, percent, table
+from tracejudge_consumer.terminal.fitting import FittedTable
+from tracejudge_consumer.terminal.rendering import ident, instant, money, one_line, percent, table
 
 
 def facts_tables(

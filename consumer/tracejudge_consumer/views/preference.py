@@ -6,7 +6,7 @@ import click
 
 from tracejudge.counted import counted
 from tracejudge.reports import Estimate, Preference, Preferred, preference_in_words
-from tracejudge_consumer.rendering import console, ident, interval, money, percent, table, to_json
+from tracejudge_consumer.terminal.rendering import console, ident, interval, money, percent, table, to_json
 
 
 def show_preference(a: str, b: str, found: Preference, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from rich.text import Text
 from tracejudge.counted import counted
 from tracejudge.scores import Label, LedgerRow, Score
 from tracejudge.store import StoredFeedback, StoredTrace
-from tracejudge_consumer.rendering import harmless, ident, instant, money, one_line
+from tracejudge_consumer.terminal.rendering import harmless, ident, instant, money, one_line
 
 
 def show_trace(out: Console, stored: StoredTrace, *, full: bool) -> None:

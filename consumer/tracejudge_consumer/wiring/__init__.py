@@ -13,7 +13,7 @@ from tracejudge_consumer.wiring.alerts import (
 from tracejudge_consumer.wiring.anchors import anchor_judges, build_anchor_watch
 from tracejudge_consumer.wiring.forms import build_file_form, build_line_form, build_record_form, build_resolver
 from tracejudge_consumer.wiring.holder import process_holder
-from tracejudge_consumer.wiring.judges import build_panel, choose_judges, register_judges, registered, sampling_policy
+from tracejudge_consumer.wiring.judges import build_panel, choose_judges, register_judges, sampling_policy
 from tracejudge_consumer.wiring.pipeline import build_pipeline
 from tracejudge_consumer.wiring.queue import (
     QUEUE_PASSWORD_ENV,
@@ -56,7 +56,6 @@ __all__ = [
     "process_holder",
     "queue_options",
     "register_judges",
-    "registered",
     "sampling_policy",
     "stored_judges",
     "stored_series",

@@ -9,13 +9,13 @@ from tracejudge.clock import SystemClock
 from tracejudge.store import Store
 from tracejudge_consumer.background.again import Again
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
-from tracejudge_consumer.health import Health
 from tracejudge_consumer.limits import PipelineLimits
-from tracejudge_consumer.metrics import Metrics
+from tracejudge_consumer.process.worker import Worker
 from tracejudge_consumer.settings import Settings
 from tracejudge_consumer.stages.build import Around, build_stages
+from tracejudge_consumer.watching.health import Health
+from tracejudge_consumer.watching.metrics import Metrics
 from tracejudge_consumer.wiring.judges import build_panel, sampling_policy
-from tracejudge_consumer.worker import Worker
 
 
 @contextmanager

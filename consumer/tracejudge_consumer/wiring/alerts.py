@@ -18,9 +18,9 @@ from tracejudge_consumer.wiring.judges import sampling_policy
 if TYPE_CHECKING:
     from tracejudge.alerts import AlertEvent, Notifier, SeriesStatus, Standing
     from tracejudge.alerts.telling.channels import ChannelPolicy
-    from tracejudge_consumer.alert_evidence import AlertEvidence
-    from tracejudge_consumer.alert_loop import AlertLoop
-    from tracejudge_consumer.loop_health import LoopHealth
+    from tracejudge_consumer.alerting.evidence import AlertEvidence
+    from tracejudge_consumer.alerting.loop import AlertLoop
+    from tracejudge_consumer.watching.loop_health import LoopHealth
 
 
 def build_notifiers(settings: Settings) -> list[Notifier]:
@@ -37,7 +37,7 @@ def channel_policies(settings: Settings) -> dict[str, ChannelPolicy]:
 
 def announcer(settings: Settings, store: Store) -> Callable[[AlertEvent], None]:
     """Stores an event and leaves its notifications to the alert loop; repeating it changes nothing."""
-    from tracejudge_consumer.deliveries import Deliveries
+    from tracejudge_consumer.alerting.deliveries import Deliveries
 
     notifiers = build_notifiers(settings)
     deliveries = Deliveries(store=store, notifiers=notifiers, clock=SystemClock(), policies=channel_policies(settings))
@@ -53,7 +53,7 @@ def build_alert_loop(
     settings: Settings, store: Store, *, settle_s: float | None = None, health: LoopHealth | None = None
 ) -> AlertLoop:
     """The alert loop of the settings on an open store; its steps are signs of life for `health`. Close it."""
-    from tracejudge_consumer.alert_loop import AlertLoop
+    from tracejudge_consumer.alerting.loop import AlertLoop
 
     return AlertLoop(
         store=store,
@@ -73,8 +73,8 @@ def build_alert_loop(
 
 def build_evidence(settings: Settings, store: Store) -> AlertEvidence:
     """What explains alerts, with the settings' folder of pages."""
-    from tracejudge_consumer.alert_evidence import AlertEvidence
-    from tracejudge_consumer.evidence_pages import EvidencePages
+    from tracejudge_consumer.alerting.evidence import AlertEvidence
+    from tracejudge_consumer.alerting.evidence_pages import EvidencePages
 
     section, kept = settings.alerts, settings.retention
     pages = None
@@ -95,13 +95,13 @@ def build_evidence(settings: Settings, store: Store) -> AlertEvidence:
 
 def stored_series(settings: Settings, store: Store) -> list[SeriesStatus]:
     """Where every series stood when the alert loop last saved it."""
-    from tracejudge_consumer.stored_alerts import load_series
+    from tracejudge_consumer.alerting.stored import load_series
 
     return load_series(store, settings.rules, promises=settings.alerts.promises, drift=settings.anchors.policy)
 
 
 def stored_judges(settings: Settings, store: Store) -> list[Standing]:
     """Where every judge with anchors stood then."""
-    from tracejudge_consumer.stored_alerts import load_judges
+    from tracejudge_consumer.alerting.stored import load_judges
 
     return load_judges(store, drift=settings.anchors.policy)

@@ -12,7 +12,7 @@ from tracejudge_consumer.wiring.judges import build_panel, choose_judges
 
 if TYPE_CHECKING:
     from tracejudge.alerts import DriftPolicy
-    from tracejudge_consumer.anchor_watch import AnchorWatch
+    from tracejudge_consumer.anchors.watch import AnchorWatch
 
 
 def anchor_judges(settings: Settings) -> tuple[JudgeSpec, ...]:
@@ -39,7 +39,7 @@ def build_anchor_watch(settings: Settings, store: Store) -> AnchorWatch | None:
     section = settings.anchors
     if section.set is None:
         return None
-    from tracejudge_consumer.anchor_watch import AnchorPlan, AnchorWatch
+    from tracejudge_consumer.anchors.watch import AnchorPlan, AnchorWatch
 
     specs = anchor_judges(settings)
     build_panel(settings, store, specs, cached=False)  # its faults are said at the start, not in the night

@@ -9,11 +9,11 @@ from tracejudge_consumer.settings import Settings
 from tracejudge_sdk.transports import KafkaQueue, parse_queue_url
 
 if TYPE_CHECKING:
-    from tracejudge_consumer.file_form import FileForm
+    from tracejudge_consumer.files.form import FileForm
     from tracejudge_consumer.intake.form import RecordForm
     from tracejudge_consumer.intake.mapping import ForeignForm
     from tracejudge_consumer.intake.resolve import NodeResolver
-    from tracejudge_consumer.metrics import Metrics
+    from tracejudge_consumer.watching.metrics import Metrics
 
 
 def build_line_form(settings: Settings) -> ForeignForm | None:
@@ -42,7 +42,7 @@ def build_resolver(settings: Settings, *, metrics: Metrics | None = None) -> Nod
 
 def build_file_form(settings: Settings) -> FileForm:
     """How files are read that are judged here and now."""
-    from tracejudge_consumer.file_form import FileForm
+    from tracejudge_consumer.files.form import FileForm
 
     return FileForm(form=build_line_form(settings), resolver=build_resolver(settings))
 

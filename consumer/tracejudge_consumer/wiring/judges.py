@@ -10,7 +10,8 @@ from tracejudge.clock import SystemClock
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.sampling import SamplingPolicy
-from tracejudge.store import Adoption, RegisteredJudge, Store
+from tracejudge.store import Adoption, Store
+from tracejudge_consumer.registered import registered
 from tracejudge_consumer.settings import Settings
 
 if TYPE_CHECKING:
@@ -87,14 +88,3 @@ def register_judges(specs: Collection[JudgeSpec], store: Store) -> None:
             continue
         live_from = now if adoptions else _BEGINNING
         store.judges.adopt(Adoption(judge_name=spec.name, judge_id=spec.judge_id(), live_from=live_from))
-
-
-def registered(spec: JudgeSpec, at: datetime) -> RegisteredJudge:
-    """What stands behind a JudgeId, as the store keeps it."""
-    return RegisteredJudge(
-        judge_name=spec.name,
-        judge_id=spec.judge_id(),
-        spec=spec.model_dump(mode="json"),
-        heuristic=spec.heuristic,
-        registered_at=at,
-    )

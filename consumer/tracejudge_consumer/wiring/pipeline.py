@@ -16,10 +16,10 @@ from tracejudge_consumer.wiring.judges import build_panel, register_judges, samp
 from tracejudge_consumer.wiring.queue import build_intake
 
 if TYPE_CHECKING:
-    from tracejudge_consumer.health import Health
-    from tracejudge_consumer.metrics import Metrics
-    from tracejudge_consumer.pipeline import Pipeline
+    from tracejudge_consumer.flow.pipeline import Pipeline
     from tracejudge_consumer.report import PipelineReport
+    from tracejudge_consumer.watching.health import Health
+    from tracejudge_consumer.watching.metrics import Metrics
 
 
 def build_pipeline(
@@ -33,8 +33,8 @@ def build_pipeline(
     """The consumer of the settings on an open store; its judges are registered there."""
     from tracejudge_consumer.background.build import upkeep_of
     from tracejudge_consumer.dead_letter import DeadLetterLimit
+    from tracejudge_consumer.flow.pipeline import Pipeline
     from tracejudge_consumer.limits import PipelineLimits
-    from tracejudge_consumer.pipeline import Pipeline
 
     register_judges(settings.judges, store)
     consumer = settings.consumer

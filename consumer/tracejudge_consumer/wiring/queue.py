@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tracejudge_consumer.gateway import Gateway
     from tracejudge_consumer.gateway.metrics import GatewayMetrics
     from tracejudge_consumer.intake import Intake
-    from tracejudge_consumer.metrics import Metrics
+    from tracejudge_consumer.watching.metrics import Metrics
 
 QUEUE_PASSWORD_ENV = "TRACEJUDGE_QUEUE_PASSWORD"  # noqa: S105 - the name of a variable, not a password
 

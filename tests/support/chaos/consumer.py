@@ -19,11 +19,11 @@ from unittest.mock import patch
 import click
 
 from tracejudge_consumer import cli, wiring
-from tracejudge_consumer.collector import settled_heap
 from tracejudge_consumer.commands.consume import consumer_of, set_up_logging
 from tracejudge_consumer.intake import Intake, PartitionKey, PartitionListener, RawRecord
+from tracejudge_consumer.process.collector import settled_heap
+from tracejudge_consumer.process.shutdown import stop_on_signals
 from tracejudge_consumer.settings import Settings, load_settings
-from tracejudge_consumer.shutdown import stop_on_signals
 
 
 class WatchedIntake:

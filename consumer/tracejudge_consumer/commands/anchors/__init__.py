@@ -7,7 +7,7 @@ import click
 from tracejudge_consumer.commands.anchors.build import build
 from tracejudge_consumer.commands.anchors.run import run_anchors
 from tracejudge_consumer.commands.anchors.show import list_anchors, show
-from tracejudge_consumer.options import group_config_option
+from tracejudge_consumer.terminal.options import group_config_option
 
 
 @click.group(

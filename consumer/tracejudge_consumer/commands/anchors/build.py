@@ -14,11 +14,11 @@ from tracejudge.counted import counted
 from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.judging import JudgeSpec, estimate
 from tracejudge.store import TraceFilter
-from tracejudge_consumer.judge_choice import judge_label
-from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, money, to_json
+from tracejudge_consumer.choosing.judges import judge_label
+from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.options import Moment, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, money, to_json
 from tracejudge_consumer.wiring import anchor_judges, choose_judges, connect_store
 
 _FEW = 30  # below it only a large movement can be told

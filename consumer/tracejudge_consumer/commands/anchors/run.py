@@ -12,15 +12,15 @@ from tracejudge.counted import counted
 from tracejudge.errors import ServiceUnavailable, SettingsError
 from tracejudge.judging import JudgeSpec, RunCaps, check_caps, estimate
 from tracejudge.store import Store
-from tracejudge_consumer.anchor_lease import anchor_lease
-from tracejudge_consumer.anchor_report import JudgeReport, judge_report, report_lines
-from tracejudge_consumer.anchor_watch import make_round, new_round
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
-from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
-from tracejudge_consumer.leadership import Leadership
-from tracejudge_consumer.options import Number, config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, ident, money, progress_bar, to_json
+from tracejudge_consumer.alerting.leadership import Leadership
+from tracejudge_consumer.anchors.lease import anchor_lease
+from tracejudge_consumer.anchors.report import JudgeReport, judge_report, report_lines
+from tracejudge_consumer.anchors.watch import make_round, new_round
+from tracejudge_consumer.choosing.judges import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
+from tracejudge_consumer.terminal.options import Number, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, harmless, ident, money, progress_bar, to_json
 from tracejudge_consumer.wiring import anchor_judges, build_panel, connect_store
 
 

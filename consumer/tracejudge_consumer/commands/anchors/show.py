@@ -10,10 +10,10 @@ from tracejudge.alerts import JUDGE_DRIFT_RULE, SeriesStatus
 from tracejudge.anchors import AnchorSet
 from tracejudge.counted import counted
 from tracejudge.errors import SettingsError
-from tracejudge_consumer.anchor_report import JudgeReport, RoundLine, judge_report, judges_of, report_lines
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, interval, percent, table, to_json
+from tracejudge_consumer.anchors.report import JudgeReport, RoundLine, judge_report, judges_of, report_lines
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, interval, percent, table, to_json
 from tracejudge_consumer.wiring import connect_store, stored_series
 
 _FLIPS_SHOWN = 10

@@ -9,7 +9,7 @@ from tracejudge_consumer.commands.judges.check import check
 from tracejudge_consumer.commands.judges.list import list_judges
 from tracejudge_consumer.commands.judges.noise import noise
 from tracejudge_consumer.commands.judges.show import show
-from tracejudge_consumer.options import group_config_option
+from tracejudge_consumer.terminal.options import group_config_option
 
 
 @click.group(

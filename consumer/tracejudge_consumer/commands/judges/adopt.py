@@ -13,12 +13,12 @@ from tracejudge.replay import judge_ids_of, selection_of, spec_of
 from tracejudge.reports import Comparison, compare, in_words
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RunManifest, Store
-from tracejudge_consumer.adoption import adopt as adopt_judge
-from tracejudge_consumer.named_run import no_run
-from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.person import this_person
-from tracejudge_consumer.rendering import console, ident, instant, interval, percent, to_json
+from tracejudge_consumer.alerting.adoption import adopt as adopt_judge
+from tracejudge_consumer.choosing.named_run import no_run
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.options import Moment, config_option, json_option
+from tracejudge_consumer.terminal.person import this_person
+from tracejudge_consumer.terminal.rendering import console, ident, instant, interval, percent, to_json
 from tracejudge_consumer.wiring import connect_store
 
 

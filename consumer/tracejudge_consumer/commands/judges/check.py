@@ -16,11 +16,11 @@ from tracejudge.judging import JudgeSpec, NothingSpent, Panel, RunCaps
 from tracejudge.judging.calls.endpoint_check import EndpointCheck, check_endpoint
 from tracejudge.judging.known_cases import KnownCase, known_cases
 from tracejudge.judging.trial import Trial, Tried, try_judge
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_FAILED
-from tracejudge_consumer.judge_choice import judge_label, resolve_judges
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, money, one_line, table, to_json
+from tracejudge_consumer.choosing.judges import judge_label, resolve_judges
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, harmless, money, one_line, table, to_json
 
 _MOST_CASES: Final = 50
 

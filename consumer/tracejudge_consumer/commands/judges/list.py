@@ -10,10 +10,10 @@ from tracejudge.judging import JudgeSpec
 from tracejudge.judging.specs.kinds import BUILT_IN
 from tracejudge.judging.specs.stock import STOCK_NEEDS
 from tracejudge.store import Adoption, RegisteredJudge
-from tracejudge_consumer.judge_choice import LEXICAL, judge_label
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, table, to_json
+from tracejudge_consumer.choosing.judges import LEXICAL, judge_label
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 

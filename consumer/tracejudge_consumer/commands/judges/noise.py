@@ -16,12 +16,21 @@ from tracejudge.replay.noise import NoiseRun, choose_traces, judge_repeatedly
 from tracejudge.reports.noise import Noise, measure_noise, rows_paired, rows_unpaired
 from tracejudge.scores import Decision
 from tracejudge.store import Store, TraceFilter
-from tracejudge_consumer.cli import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
-from tracejudge_consumer.judge_choice import judge_label, require_prices, resolve_judges
-from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, Number, config_option, json_option
-from tracejudge_consumer.rendering import about, console, harmless, interval, money, percent, progress_bar, to_json
+from tracejudge_consumer.choosing.judges import judge_label, require_prices, resolve_judges
+from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.settings import Settings, load_settings
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
+from tracejudge_consumer.terminal.options import Moment, Number, config_option, json_option
+from tracejudge_consumer.terminal.rendering import (
+    about,
+    console,
+    harmless,
+    interval,
+    money,
+    percent,
+    progress_bar,
+    to_json,
+)
 from tracejudge_consumer.wiring import build_panel, connect_store
 from tracejudge_sdk.trace import Trace
 

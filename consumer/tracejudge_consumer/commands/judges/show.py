@@ -9,10 +9,10 @@ import click
 from tracejudge.counted import counted
 from tracejudge.errors import NotFound
 from tracejudge.judging import JudgeSpec
-from tracejudge_consumer.judge_choice import judge_label, resolve_judges
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, harmless, to_json
+from tracejudge_consumer.choosing.judges import judge_label, resolve_judges
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, harmless, to_json
 from tracejudge_consumer.wiring import connect_store
 
 

@@ -7,7 +7,7 @@ import click
 from tracejudge_consumer.commands.sampling.epochs import epochs
 from tracejudge_consumer.commands.sampling.explain import explain
 from tracejudge_consumer.commands.sampling.plan import plan
-from tracejudge_consumer.options import group_config_option
+from tracejudge_consumer.terminal.options import group_config_option
 
 
 @click.group(

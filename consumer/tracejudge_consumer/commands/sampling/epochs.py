@@ -7,9 +7,9 @@ from datetime import datetime
 import click
 
 from tracejudge.sampling import epoch_from_json
-from tracejudge_consumer.options import Moment, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, table, to_json
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import Moment, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 

@@ -13,9 +13,9 @@ from tracejudge.reports.sampling_plan import stored_signals
 from tracejudge.sampling import EpochBook, SamplingPolicy, epoch_from_json, sample
 from tracejudge.scores import LIVE_RUN, SHADOW_RUN, LedgerRow, Score
 from tracejudge.store import StoredTrace
-from tracejudge_consumer.options import config_option, json_option
-from tracejudge_consumer.rendering import console, ident, instant, to_json
 from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.terminal.options import config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, instant, to_json
 from tracejudge_consumer.wiring import connect_store, sampling_policy
 from tracejudge_sdk.sampling import TAIL_SALT, position
 

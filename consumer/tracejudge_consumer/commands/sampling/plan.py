@@ -30,10 +30,10 @@ from tracejudge.reports.sampling_plan import (
 from tracejudge.reports.sampling_plan import plan as make_plan
 from tracejudge.sampling import Governor, SamplingPolicy, sample
 from tracejudge.store import RateQuery, Store, StoredTrace, TraceFilter, Wanted
-from tracejudge_consumer.named_slice import require_slice
-from tracejudge_consumer.options import Moment, Number, config_option, json_option
-from tracejudge_consumer.rendering import console, ident, interval, money, table, to_json
+from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.settings import Settings, faults_of, load_settings, read_toml
+from tracejudge_consumer.terminal.options import Moment, Number, config_option, json_option
+from tracejudge_consumer.terminal.rendering import console, ident, interval, money, table, to_json
 from tracejudge_consumer.wiring import connect_store, sampling_policy
 
 _MOST_TRACES: Final = 20_000

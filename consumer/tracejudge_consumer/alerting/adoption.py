@@ -1,0 +1,103 @@
+"""Making the judge of a replay the live one: written down in the store, read there by rates and by the alert loop.
+
+The adoption says which JudgeId a name's rates read from when on. The action beside it stands among the rows in order of
+time, so that any alert loop, also one that folds everything anew, seeds the same baselines at the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from tracejudge.alerts import Action, HourSums, Overlap, Rule, SeriesKey
+from tracejudge.alerts.rules.slices import is_other
+from tracejudge.judging import JudgeSpec
+from tracejudge.scores import JudgeId
+from tracejudge.store import Adoption, RateQuery, Store, UserAction
+from tracejudge_consumer.registered import registered
+
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def adopt(
+    store: Store, spec: JudgeSpec, *, run_id: str, live_from: datetime, now: datetime, by: str, note: str
+) -> None:
+    """Makes the judge live from an event time on. Safe to repeat with the same values."""
+    judge_id = spec.judge_id()
+    if judge_id not in {one.judge_id for one in store.judges.all()}:
+        store.judges.register([registered(spec, now)])
+    store.judges.adopt(Adoption(judge_name=spec.name, judge_id=judge_id, live_from=live_from, adopted_by=by, note=note))
+    store.user_actions.insert(
+        [
+            UserAction(
+                action_id=f"adopt-{judge_id}-{run_id}",
+                kind="adopt",
+                target={"judge_name": spec.name, "judge_id": judge_id, "run_id": run_id},
+                start=live_from,
+                by=by,
+                note=note,
+                at=now,
+            )
+        ]
+    )
+
+
+class Seed(NamedTuple):
+    """What a replay found for one series, hour by hour, and whether its judge is a heuristic."""
+
+    hours: list[HourSums]
+    heuristic: bool
+
+
+def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[SeriesKey, Seed]:
+    """What the replay behind an adoption found, hour by hour, for each series that a rule with a baseline would watch.
+
+    A replay asks no sampling, so it knows no strata: rules grouped by stratum are not seeded. Nor are those about how
+    judging went: that of a replay says nothing about that of live traffic.
+    """
+    judge_name, judge_id, run_id = (action.matchers.get(name, "") for name in ("judge_name", "judge_id", "run_id"))
+    found: dict[SeriesKey, Seed] = {}
+    for rule in rules:
+        if rule.judge != judge_name or "stratum" in rule.group_by or rule.measure != "quality":
+            continue
+        query = RateQuery(
+            start=_EPOCH,
+            end=action.at + timedelta(hours=1),
+            step_s=3600,
+            environment=rule.environment,
+            app=rule.app,
+            judge=judge_id,
+            run_id=run_id,
+            group_by=("app", *rule.group_by),
+        )
+        for row in store.scores.buckets(query):
+            key = SeriesKey(
+                rule=rule.name,
+                environment=rule.environment,
+                app=row.group["app"],
+                judge_name=judge_name,
+                judge_id=judge_id,
+                group=tuple((field, row.group[field]) for field in rule.group_by),
+            )
+            sums = row.bucket
+            hour = int(row.start.timestamp()) // 3600
+            seed = found.setdefault(key, Seed([], row.heuristic))
+            seed.hours.append(HourSums(hour, sums.sum_w, sums.sum_wx, sums.sum_w2, sums.sum_w2x))
+    return found
+
+
+def overlap_of(store: Store, key: SeriesKey, before: JudgeId, at: datetime) -> Overlap | None:
+    """What the JudgeId of a series that begins said, until then, of traces that the one before it judged live; None for
+    the series of all values beyond a rule's limit, whose traces nothing tells from others."""
+    if is_other(key):
+        return None
+    sums = store.pair_sums(
+        old=before,
+        new=JudgeId(key.judge_id),
+        environment=key.environment,
+        app=key.app,
+        group=dict(key.group),
+        before=at,
+    )
+    return Overlap.of_sums(**sums._asdict())

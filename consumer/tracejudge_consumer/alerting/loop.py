@@ -1,0 +1,314 @@
+"""The one leader that folds stored scores into alerts and sees that every notification is delivered.
+
+A tick goes through steps, each of which may be the last of a process that is killed:
+
+1. hold the lease; without it do nothing
+2. read score rows in (judged_at, trace_id) order, up to the last whole step that ended `settle_s` before the store's
+   now, and fold them step by step (alerts/order.py)
+3. store the snapshots of what changed, together with the cursor and the events not yet published: the point of no
+   return. Until then nobody has heard of these events and the rows are folded again; from then on they are facts
+4. store the events, put their notifications into the outbox, deliver what is pending there
+
+Steps 3 and 4 may be repeated without a change, up to the notification that was in transit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from tracejudge.alerts import (
+    Action,
+    AlertEvent,
+    DriftPolicy,
+    Engine,
+    Notifier,
+    Promises,
+    Rule,
+    SeriesSnapshot,
+    SeriesStatus,
+    event_from_json,
+    event_to_json,
+)
+from tracejudge.alerts.order import STEP_S, in_order, step_of
+from tracejudge.alerts.series.watched import MAX_SLICES_PER_RULE
+from tracejudge.alerts.telling.channels import ChannelPolicy
+from tracejudge.clock import Clock
+from tracejudge.sampling import SamplingPolicy
+from tracejudge.scores import Score, TraceFacts, TraceKey
+from tracejudge.store import Cursor, Store
+from tracejudge_consumer.alerting.actions import read_actions
+from tracejudge_consumer.alerting.adoption import overlap_of, seeds
+from tracejudge_consumer.alerting.between_rows import BetweenRows, instant_of
+from tracejudge_consumer.alerting.deliveries import Deliveries
+from tracejudge_consumer.alerting.evidence import AlertEvidence
+from tracejudge_consumer.alerting.fresh_rows import FreshRows
+from tracejudge_consumer.alerting.leadership import Leadership
+from tracejudge_consumer.alerting.memory import LOOP_STATE, LoopMemory
+from tracejudge_consumer.alerting.store_upkeep import StoreUpkeep
+
+logger = logging.getLogger(__name__)
+
+LEASE: Final = "alert-loop"
+_FORMAT: Final = 1
+_SAVE_EVERY_ROWS: Final = 30_000  # while catching up: a save costs as much as some thousand rows
+
+
+class AlertLoop:
+    """Call `tick` every few seconds from any number of processes: the holder of the store's lease does the work.
+
+    `holder` must be unique to the process. Rows stored up to `lookback_s` behind the cursor are still found, once a
+    minute. `policy` is what its governors are to keep to, `drift` how judges are watched; `channels` says by name what
+    notifiers hear of, and how often; `evidence` explains alerts before they are told. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        rules: Sequence[Rule],
+        notifiers: Sequence[Notifier],
+        clock: Clock,
+        holder: str,
+        settle_s: float = 30.0,
+        step_s: int | None = None,
+        lookback_s: float = 900.0,
+        lease_ttl_s: float = 60.0,
+        checkpoint: Callable[[str], None] = lambda _: None,
+        policy: SamplingPolicy | None = None,
+        promises: Promises | None = None,
+        drift: DriftPolicy | None = None,
+        channels: Mapping[str, ChannelPolicy] | None = None,
+        evidence: AlertEvidence | None = None,
+    ) -> None:
+        self._store = store
+        self._rules = tuple(rules)
+        self._promises = promises
+        self._drift = drift
+        self._clock = clock
+        self._settle = timedelta(seconds=settle_s)
+        # A loop that waits for nothing puts nothing in order either.
+        self._step_s = min(STEP_S, int(settle_s)) if step_s is None else step_s
+        self._lookback = timedelta(seconds=lookback_s)
+        self._checkpoint = checkpoint
+        self._leadership = Leadership(
+            store, LEASE, holder=holder, ttl_s=lease_ttl_s, clock=clock, checkpoint=checkpoint
+        )
+        self._memory = LoopMemory(store, self._leadership)
+        self._deliveries = Deliveries(
+            store=store,
+            notifiers=notifiers,
+            policies=channels,
+            clock=clock,
+            save=self._save_channels,
+            checkpoint=checkpoint,
+        )
+        self._upkeep = StoreUpkeep(store, clock, policy=policy)
+        self._evidence = evidence
+        self._engine: Engine | None = None
+        self._forget()
+        Engine(self._rules)  # two rules of one name are a fault of the settings: said now, not at the first tick
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process holds the lease, as of its last tick.
+
+        False right after a tick: another process leads, or the lease ran out during the round and the next tick asks.
+        """
+        return self._leadership.leading
+
+    @property
+    def late_rows(self) -> int:
+        """Rows folded so far that turned up behind the cursor."""
+        return self._rows.late
+
+    @property
+    def channels(self) -> Mapping[str, bool]:
+        """Each channel, and whether it is dead; empty while another process leads."""
+        return self._deliveries.dead if self.leading else {}
+
+    def status(self) -> list[SeriesStatus]:
+        """Every series, as of the last tick; empty while another process leads."""
+        return self._engine.status() if self._engine is not None else []
+
+    def tick(self) -> list[AlertEvent]:
+        """One round: the events newly published by this process; empty while another process leads.
+
+        Raises ServiceUnavailable when the store does not answer: tick again later. Nothing is lost by it.
+        """
+        # A new lease begins with what is stored: it is taken at the top of a tick only.
+        if not self._still_leading() and not self._leadership.take():
+            return []
+        try:
+            return self._round()
+        except BaseException:  # Ctrl-C as well; it goes on its way
+            # What was folded may not have been stored: the store knows, so the next tick asks it.
+            self._forget()
+            raise
+
+    def close(self) -> None:
+        """Gives the lease back, so that another process may lead at once."""
+        self._forget()
+        self._leadership.give_back()
+
+    def _still_leading(self) -> bool:
+        """Keeps the lease. False: nothing folded so far is to be relied on, and the round is over."""
+        held = self._leadership.keep()
+        if not held:
+            self._forget()
+        return held
+
+    def _forget(self) -> None:
+        self._engine = None
+        self._rows = FreshRows(self._store, self._clock, lookback=self._lookback, step_s=self._step_s)
+        self._between = BetweenRows()
+        self._unpublished: list[AlertEvent] = []
+        self._warned = False
+
+    # ------------------------------------------------------------------ one round
+
+    def _round(self) -> list[AlertEvent]:
+        engine = self._engine if self._engine is not None else self._restore()
+        until = step_of(self._store.now() - self._settle, step_s=self._step_s)
+        if not self._fold(engine, until=until):
+            return []
+        silences = engine.tick(self._store.now(), folded=until)
+        if silences:
+            self._unpublished += silences
+            self._save(engine.snapshot(changed_only=True))
+        if not self._still_leading():
+            return []  # what is unpublished was stored with the cursor: whoever leads next publishes it
+        published = self._publish(engine)
+        self._deliveries.deliver(still_leading=self._still_leading)
+        if self._still_leading():
+            self._upkeep.run_if_due()
+            if self._evidence is not None:
+                self._evidence.catch_up()
+                self._evidence.sweep_if_due()
+        return published
+
+    def _fold(self, engine: Engine, *, until: datetime) -> bool:
+        """Folds all rows there are; False when the lease was lost meanwhile."""
+        unsaved = 0
+        self._between.read(self._store, until=until)
+        for page in self._rows.pages(until=until):
+            if page.up_to is not None:
+                self._fold_page(engine, page.fresh, up_to=page.up_to)
+                self._checkpoint("folded")
+                unsaved += len(page.fresh)
+                self._warn_of_unwatched(engine)
+            if unsaved >= _SAVE_EVERY_ROWS:
+                self._save(engine.snapshot(changed_only=True))
+                unsaved = 0
+            if not self._still_leading():
+                return False
+        self._fold_page(engine, [])
+        if unsaved or self._between.unsaved:
+            self._save(engine.snapshot(changed_only=True))
+        return True
+
+    def _warn_of_unwatched(self, engine: Engine) -> None:
+        """Once a leader: applications without number are a mistake of a producer, or an attack."""
+        if engine.unwatched and not self._warned:
+            self._warned = True
+            logger.warning(
+                "alert loop: a rule has more than %d slices over all applications; rows of further ones are not "
+                "watched by it. Name its app, or group by something with fewer values",
+                MAX_SLICES_PER_RULE,
+            )
+
+    def _fold_page(self, engine: Engine, rows: list[Score], *, up_to: datetime | None = None) -> None:
+        """Folds rows in their order, each action of a person and each round of anchors between those judged before and
+        after it; `up_to` is when the last row that was read was judged, folded before or not.
+
+        Without it all that is left is taken: no row that was judged before is to come.
+        """
+        facts = self._facts(engine, rows)
+        while (one := self._between.next_before(up_to)) is not None:
+            at = instant_of(one)
+            before = [row for row in rows if row.judged_at < at]
+            self._unpublished += engine.fold(in_order(before, step_s=self._step_s), facts=facts)
+            rows = rows[len(before) :]
+            if isinstance(one, Action):
+                if one.verb == "adopt":
+                    for key, seed in seeds(self._store, self._rules, one).items():
+                        engine.seed(key, seed.hours, heuristic=seed.heuristic, at=one.at)
+                self._unpublished += engine.apply(one)
+            else:
+                self._unpublished += engine.fold_round(one)
+        self._unpublished += engine.fold(in_order(rows, step_s=self._step_s), facts=facts)
+
+    def _facts(self, engine: Engine, rows: Sequence[Score]) -> Mapping[TraceKey, TraceFacts] | None:
+        """What rules want to know of the traces."""
+        if not rows or not engine.asks_traces:
+            return None
+        return self._store.traffic.facts({row.key: row.event_time for row in rows}, fields=engine.trace_fields)
+
+    def _publish(self, engine: Engine) -> list[AlertEvent]:
+        events = self._unpublished
+        if not events:
+            return []
+        still_open = {status.alert_event_id for status in engine.status()}
+        if self._evidence is not None:
+            events = self._evidence.explained(events, still_open=still_open)
+            self._checkpoint("explained")
+        inserted = self._store.alert_events.insert(events)
+        if inserted.rejected:
+            logger.error("alert loop: %d events were refused by the store", len(inserted.rejected))
+        self._checkpoint("events stored")
+        since = min(event.at for event in events)
+        silences = [action for action in read_actions(self._store) if action.end is None or action.end > since]
+        # An alert that is held back is told once its judge is steady, under the same id.
+        told = [event for event in events if not event.evidence.get("held")]
+        self._deliveries.enqueue(told, still_open=still_open, silences=silences)
+        self._checkpoint("outbox stored")
+        self._unpublished = []
+        self._save([])
+        return events
+
+    # ------------------------------------------------------------------ snapshots
+
+    def _save(self, taken: Sequence[SeriesSnapshot]) -> None:
+        """Stores the engine's snapshots and the loop's own."""
+        state = {
+            "format": _FORMAT,
+            **self._rows.to_state(),
+            "unpublished": [event_to_json(event) for event in self._unpublished],
+            **self._between.to_state(),
+        }
+        self._memory.save(taken, cursor=self._rows.cursor, state=state)
+        self._checkpoint("snapshots stored")
+
+    def _save_channels(self, taken: Sequence[SeriesSnapshot]) -> None:
+        self._memory.save_beside(taken)
+        self._checkpoint("channels stored")
+
+    def _restore(self) -> Engine:
+        engine = Engine(
+            self._rules,
+            promises=self._promises,
+            drift=self._drift,
+            overlap=partial(overlap_of, self._store),
+        )
+        stored = self._memory.load()
+        events = engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != LOOP_STATE)
+        loop = stored.get(LOOP_STATE)
+        if loop is not None:
+            self._read_state(loop.cursor, loop.state)
+        self._unpublished += events
+        # Everything again under our fencing number: a former leader that does not know it is none writes in vain.
+        channels = self._deliveries.restore({name: row.state for name, row in stored.items()})
+        self._save([*engine.snapshot(), *channels])
+        self._engine = engine
+        return engine
+
+    def _read_state(self, cursor: Cursor | None, state: Mapping[str, Any]) -> None:
+        if state.get("format") != _FORMAT:
+            logger.warning("alert loop: its snapshot has another format; all scores are folded again")
+            return
+        self._rows.take_up(cursor, state)
+        self._unpublished = [event_from_json(event) for event in state["unpublished"]]
+        self._between = BetweenRows.from_state(state)

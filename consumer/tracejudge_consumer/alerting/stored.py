@@ -1,0 +1,29 @@
+"""Where everything stood when the alert loop last saved it, for those who only look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracejudge.alerts import DriftPolicy, Engine, Promises, Rule, SeriesSnapshot, SeriesStatus, Standing
+from tracejudge.store import Store
+from tracejudge_consumer.alerting.memory import LOOP_STATE
+
+
+def load_series(
+    store: Store, rules: Sequence[Rule], *, promises: Promises | None = None, drift: DriftPolicy | None = None
+) -> list[SeriesStatus]:
+    """Every series of the rules, and of judges with anchors, and which are silent now."""
+    return _engine(store, rules, drift, promises).status()
+
+
+def load_judges(store: Store, *, drift: DriftPolicy | None = None) -> list[Standing]:
+    """Every judge with anchors that has been held against something, by its id."""
+    return _engine(store, (), drift).judges.standings()
+
+
+def _engine(store: Store, rules: Sequence[Rule], drift: DriftPolicy | None, promises: Promises | None = None) -> Engine:
+    engine = Engine(rules, promises=promises, drift=drift)
+    stored = store.alert_snapshots.load_all()
+    engine.restore(SeriesSnapshot(name, row.state) for name, row in stored.items() if name != LOOP_STATE)
+    engine.tick(store.now())
+    return engine
