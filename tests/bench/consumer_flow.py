@@ -8,48 +8,34 @@ measured is everything around the model. CPU time of the process, so that a busy
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import statistics
-import tempfile
 import time
 import uuid
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
-from llama_index.core.base.response.schema import Response
-from llama_index.core.evaluation import BatchEvalRunner, FaithfulnessEvaluator
-from llama_index.core.llms.custom import CustomLLM
-from llama_index.core.schema import NodeWithScore, TextNode
-
+from tests.bench.consumer_place import Place, place
+from tests.bench.consumer_stock import stock
 from tests.bench.frame import Figure, Run, at_least, at_most, shown
 from tests.bench.labelled import labelled_traces
-from tests.support.store_process import StoreProcess
 from tracejudge.clock import SystemClock
 from tracejudge.judging import JudgeSpec, JudgeTask, NothingSpent, Panel, PanelResult, VerdictCache
 from tracejudge.judging.calls.client import Completion, Message
 from tracejudge.sampling import SamplingPolicy
-from tracejudge.scores import JudgeId, Outcome, Score
 from tracejudge.signals import signals_of
 from tracejudge.signals.word_signals import WORDS
-from tracejudge.store import Store, StoredTrace, open_store
+from tracejudge.store import Store, StoredTrace
 from tracejudge_consumer.flow.pipeline import Pipeline
 from tracejudge_consumer.intake.sqlite import SqliteIntake
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.process.collector import settled_heap
 from tracejudge_consumer.stages.questions import TOGETHER
 from tracejudge_sdk.codec import decode, encode
-from tracejudge_sdk.trace import Trace
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
 
-_BATCH: Final = 100
 _STOCK_SHARE: Final = 10  # of the traces, one in so many: the stock evaluator takes that much longer
-_JUDGE: Final = JudgeId("stock@000000000000")
 
 
 class InstantCompleter:
@@ -64,52 +50,6 @@ class InstantCompleter:
 
     async def close(self) -> None:
         """Nothing to close."""
-
-
-class InstantLLM(CustomLLM):
-    """The same for LlamaIndex's evaluator."""
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(context_window=128_000, num_output=256, model_name="judge")
-
-    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return CompletionResponse(text="YES")
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return CompletionResponse(text="YES")
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        # Abstract in LlamaIndex's base class; stock evaluators do not ask.
-        raise NotImplementedError("nobody streams here")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """A log with the records, and an open store."""
-
-    log: Path
-    store: Store
-    store_url: str
-    traces: Sequence[Trace]
-
-
-@contextmanager
-def place(traces: Sequence[Trace]) -> Iterator[Place]:
-    """A fresh log of the traces, and a fresh store in another process."""
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tracejudge-bench-")))
-        log = SqliteLog(folder / "queue.db")
-        for start in range(0, len(traces), 1_000):
-            some = traces[start : start + 1_000]
-            log.append([(trace.trace_id.encode(), encode(trace), (), 0) for trace in some])
-        log.close()
-        owner = stack.enter_context(StoreProcess(f"chdb:///{folder}/store"))
-        owner.hear()
-        owner.ask("migrate")
-        url = f"chdb:///{folder}/store"
-        store = stack.enter_context(open_store(url))
-        yield Place(log=folder / "queue.db", store=store, store_url=url, traces=traces)
 
 
 def specs() -> list[JudgeSpec]:
@@ -155,60 +95,6 @@ def ours(at: Place, *, kept: bool = False) -> float:
         spent = time.process_time() - began
     assert report.scored == len(at.traces), report
     return spent / len(at.traces)
-
-
-def stock(at: Place, count: int) -> float:
-    """CPU seconds per trace of the same with BatchEvalRunner and FaithfulnessEvaluator as they come."""
-
-    async def work() -> None:
-        evaluator = FaithfulnessEvaluator(llm=InstantLLM())
-        intake = SqliteIntake(SqliteLog(at.log), group=uuid.uuid4().hex)
-        try:
-            done = 0
-            while done < count:
-                records = intake.poll(timeout_s=0.2, max_records=min(_BATCH, count - done))
-                traces = [record for record in map(decode, (one.value for one in records)) if isinstance(record, Trace)]
-                if not traces:
-                    continue
-                results = await BatchEvalRunner({"stock": evaluator}, workers=64).aevaluate_responses(
-                    queries=[trace.query for trace in traces], responses=[_response(trace) for trace in traces]
-                )
-                at.store.scores.insert(
-                    [_score(trace, bool(one.passing)) for trace, one in zip(traces, results["stock"], strict=True)]
-                )
-                done += len(traces)
-        finally:
-            intake.close()
-
-    began = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        asyncio.run(work())
-    return (time.process_time() - began) / count
-
-
-def _response(trace: Trace) -> Response:
-    nodes = [
-        NodeWithScore(node=TextNode(id_=node.node_id, text=node.text or ""), score=node.score)
-        for node in trace.source_nodes
-    ]
-    return Response(response=trace.response, source_nodes=nodes)
-
-
-def _score(trace: Trace, passed: bool) -> Score:
-    return Score(
-        environment=trace.environment,
-        app=trace.app,
-        version=trace.version,
-        category="",
-        trace_id=trace.trace_id,
-        event_time=trace.event_time,
-        judge_name="stock",
-        judge_id=_JUDGE,
-        outcome=Outcome.PASSED if passed else Outcome.FAILED,
-        score=float(passed),
-        judged_at=datetime.now(timezone.utc),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

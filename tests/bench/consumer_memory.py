@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.bench.consumer_flow import place, specs
+from tests.bench.consumer_flow import specs
+from tests.bench.consumer_place import place
 from tests.bench.frame import Figure, Run, at_most, shown
 from tests.bench.labelled import labelled_traces
 from tracejudge.clock import SystemClock

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import aiohttp
 
-from tests.bench.consumer_flow import Place, place
+from tests.bench.consumer_place import Place, place
 from tests.bench.frame import Figure, Run, at_least, shown
 from tests.bench.labelled import labelled_traces
 from tests.support.judge_process import JudgeProcess

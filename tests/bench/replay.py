@@ -6,109 +6,27 @@ python -m tests.bench.replay [--quick] [--json] [--only throughput,makespan,...]
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.bench.frame import Figure, Run, at_least, at_most, exactly, main, shown
+from tests.bench.frame import Figure, Run, at_least, at_most, main, shown
 from tests.bench.judging_sim import Timed, latencies, list_schedule, panel_of
+from tests.bench.replay_bed import WORKERS, stored
+from tests.bench.replay_bed import replay_of as _replay
+from tests.bench.replay_bed import trace_of as _trace
+from tests.bench.replay_memory import memory
+from tests.bench.replay_resume import resume
 from tests.support.judge_process import JudgeProcess
-from tests.support.panels import llm_spec, make_task
-from tests.support.store_process import StoreProcess
+from tests.support.panels import llm_spec
 from tracejudge.clock import SystemClock
-from tracejudge.judging import JudgeSpec, JudgeTask, Panel, PanelResult, RunCaps, VerdictCache, estimate
-from tracejudge.judging.calls.client import Completion, Message
-from tracejudge.replay import ReplayReport, Selection, StoreSource, open_run, plan_judge, replay
+from tracejudge.judging import JudgeTask, Panel, PanelResult, VerdictCache, estimate
+from tracejudge.replay import plan_judge
 from tracejudge.scores import Outcome
-from tracejudge.store import Store, StoredTrace, TraceFilter, open_store
-from tracejudge.testing import make_trace
 from tracejudge_consumer.process.collector import settled_heap
 
-START: Final = datetime(2026, 1, 1, tzinfo=timezone.utc)
-WORKERS: Final = 16
 _AT_HAND: Final = 5_000
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_PASSAGE: Final = "The large plan allows ten users per account, and each of them may have two devices. " * 6
-
-
-@contextmanager
-def stored(traces: int) -> Iterator[Store]:
-    """A store of so many traces, one a second, each with five passages, whose engine runs in a process of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="tracejudge-bench-"))
-    try:
-        url = f"chdb:///{folder / 'store'}"
-        with StoreProcess(url) as engine:
-            engine.hear()  # it has the folder: without that this process might be the first, and run the engine itself
-            with open_store(url, settle_timeout_s=60.0) as store:
-                store.migrate()
-                _fill(store, traces)
-                yield store
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _fill(store: Store, traces: int) -> None:
-    for first in range(0, traces, 2000):
-        batch = [_trace(number) for number in range(first, min(traces, first + 2000))]
-        store.traces.insert([StoredTrace(trace=one.trace, ingested_at=START) for one in batch])
-
-
-def _trace(number: int) -> JudgeTask:
-    nodes = [{"node_id": f"n-{number}-{k}", "text": f"{number}.{k}: {_PASSAGE}", "score": 0.5} for k in range(5)]
-    at = START + timedelta(seconds=number)
-    return make_task(make_trace(number, event_time=at, query=f"row-{number}: how many users?", source_nodes=nodes))
-
-
-async def _replay(
-    store: Store, panel: Panel, spec: JudgeSpec, run_id: str, *, first: int, end: int, watch: Watch | None = None
-) -> ReplayReport:
-    where = TraceFilter(start=START + timedelta(seconds=first), end=START + timedelta(seconds=end))
-    clock = SystemClock()
-    run = open_run(store, run_id, specs=[spec], selection=Selection(where=where), caps=RunCaps(), now=clock.now())
-    return await replay(
-        store,
-        panel,
-        specs=[spec],
-        source=StoreSource(store, run.selection.where, asked=spec.asks_model),
-        run=run,
-        clock=clock,
-        progress=watch or (lambda _: None),
-    )
-
-
-class Watch:
-    """Notes the memory of this process after a fifth of the traces, and its peak from then on."""
-
-    def __init__(self, traces: int) -> None:
-        self._from = traces // 5
-        self.early = self.peak = 0
-
-    def __call__(self, report: ReplayReport) -> None:
-        if report.done < self._from:
-            return
-        now = int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
-        self.early = self.early or now
-        self.peak = max(self.peak, now)
-
-
-class Forgetful:
-    """A judge's model that passes everything and, unlike those of a script, remembers nothing: 5 MB of 40 000 calls."""
-
-    stops_at_once: Final = True
-
-    async def complete(self, messages: Sequence[Message]) -> Completion:
-        await asyncio.sleep(0)
-        return Completion(text="YES", input_tokens=100, output_tokens=1, model="simulated")
-
-    async def close(self) -> None:
-        """Nothing to close."""
 
 
 def throughput(run: Run) -> Iterator[Figure]:
@@ -206,19 +124,6 @@ async def _feed(panel: Panel, tasks: Sequence[JudgeTask]) -> int:
     return passed
 
 
-def memory(run: Run) -> Iterator[Figure]:
-    """The peak of this process over a whole replay, over what it was after a fifth."""
-    traces = run.pick(50_000, 4_000)
-    with stored(traces) as store:
-        spec = llm_spec(concurrency=WORKERS, max_calls_per_h=10**9)
-        watch = Watch(traces)
-        with settled_heap():
-            panel = panel_of(Forgetful(), workers=WORKERS)
-            asyncio.run(_replay(store, panel, spec, "flat", first=0, end=traces, watch=watch))
-    yield at_most(f"2 memory of {traces} traces, peak over that after a fifth", [watch.peak / watch.early], 1.1)
-    yield shown("  peak", [watch.peak / 1e6], unit="MB")
-
-
 def makespan(run: Run) -> Iterator[Figure]:
     """Lognormal and steady judges: how long a replay takes over the ideal, and over what its plan said."""
     learned, traces, rounds = 400, run.pick(4_000, 800), run.pick(3, 1)
@@ -277,50 +182,6 @@ def _sleeper(lengths: Sequence[float]) -> Callable[[int, int], Awaitable[None]]:
         await asyncio.sleep(lengths[row])
 
     return reply
-
-
-def resume(run: Run) -> Iterator[Figure]:
-    """A replay that is broken off three times: verdicts that were settled by then and are bought again."""
-    traces = run.pick(6_000, 900)
-    with stored(traces) as store:
-        asked: list[int] = []
-
-        async def reply(row: int, call: int) -> None:
-            asked.append(row)
-            if stop_at[-1] == len(asked):
-                stopping[-1].cancel()
-            await asyncio.sleep(0.001)
-
-        stop_at: list[int] = []
-        stopping: list[asyncio.Task[ReplayReport]] = []
-        judge = Timed(reply)
-        spec = llm_spec(concurrency=WORKERS, max_calls_per_h=10**9)
-        again = 0
-
-        async def broken_off(after: int) -> None:
-            stop_at.append(len(asked) + after)
-            work = _replay(store, panel_of(judge, workers=WORKERS), spec, "resumed", first=0, end=traces)
-            stopping.append(asyncio.create_task(work))
-            await asyncio.gather(stopping[-1], return_exceptions=True)
-
-        for _ in range(3):
-            before = _settled(store)
-            place = len(asked)
-            asyncio.run(broken_off(traces // 5))
-            again += len(before.intersection(asked[place:]))
-        before, place = _settled(store), len(asked)
-        report = asyncio.run(_replay(store, panel_of(judge, workers=WORKERS), spec, "resumed", first=0, end=traces))
-        again += len(before.intersection(asked[place:]))
-        missed = traces - len(_settled(store))
-        assert report.complete
-    yield exactly("5 settled verdicts bought again by a resumed run", again, 0)
-    yield exactly("6 traces missed by a resumed run", missed, 0)
-    yield shown("  calls of all attempts, x traces", [len(asked) / traces])
-
-
-def _settled(store: Store) -> set[int]:
-    rows = store.query("SELECT trace_id FROM scores FINAL WHERE run_id = 'resumed' AND outcome != 'invalid'")
-    return {int(row[0].removeprefix("t-")) for row in rows}
 
 
 CASES: Final = {"throughput": throughput, "memory": memory, "makespan": makespan, "resume": resume}
