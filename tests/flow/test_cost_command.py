@@ -83,6 +83,9 @@ def test_what_was_spent_adds_up_by_judge_app_and_day(
     assert "no price is known of 1 of 4 calls" in shown
     assert "no calls to a model" in said(capsys, "cost", "--app", "nobody")
     said(capsys, "cost", "--by", "mood", expect=EXIT_USAGE)
+    assert "no calls to a model" in said(capsys, "cost", "--judge", "faithful", "--since", "1s")
+    assert run(["cost", "--judge", "faithfull"]) == EXIT_USAGE
+    assert "there is no judge 'faithfull': those with calls are faithful" in capsys.readouterr().err
 
 
 def test_two_judges_of_one_name_are_told_apart(

@@ -4,6 +4,8 @@ quiet day. A name that was seen and merely has nothing in the time asked for is 
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime, timezone
+from typing import Final
 
 import click
 from click.core import ParameterSource
@@ -11,6 +13,8 @@ from click.core import ParameterSource
 from tracejudge.errors import NotFound
 from tracejudge.store import Store
 from tracejudge_consumer.choosing.named_run import listed
+
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def require_slice(store: Store, *, environment: str | None, app: str | None) -> None:
@@ -34,6 +38,17 @@ def elsewhere(store: Store, *, environment: str | None, app: str | None) -> str 
         return None
     of = "" if app is None else f" of {app}"
     return f"there is no trace{of} from environment {environment}, but from {listed(there)}: name one by --environment"
+
+
+def require_judge_with_calls(store: Store, judge: str | None, *, configured: Collection[str]) -> None:
+    """Raises NotFound for a judge, by name or JudgeId, that the settings do not name and that never made a call."""
+    name = (judge or "").partition("@")[0]
+    if not name or name in configured:
+        return
+    called = sorted({row.judge_name for row in store.calls.cost(_BEGINNING, None)})
+    if name not in called:
+        there = f"those with calls are {listed(called)}" if called else "none has made a call yet"
+        raise NotFound(f"there is no judge {name!r}: {there}")
 
 
 def require_judge(store: Store, judge: str | None, *, run_id: str, configured: Collection[str]) -> None:

@@ -13,7 +13,7 @@ import click
 from tracejudge.counted import counted
 from tracejudge.store import CostRow
 from tracejudge_consumer.choosing.named_run import require_run
-from tracejudge_consumer.choosing.named_slice import require_slice
+from tracejudge_consumer.choosing.named_slice import require_judge_with_calls, require_slice
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.terminal.rendering import console, ident, instant, money, table, to_json
@@ -78,7 +78,8 @@ def command(
     check_order(since, until)
     by = tuple(dict.fromkeys(by)) or ("judge",)
     wanted = {"app": app, "environment": environment, "run_id": run_id}
-    with connect_store(load_settings(config, require_caps=False)) as store:
+    settings = load_settings(config, require_caps=False)
+    with connect_store(settings) as store:
         rows = [
             row
             for row in store.calls.cost(since, until)
@@ -88,6 +89,7 @@ def command(
         if not rows:
             if run_id is not None:
                 require_run(store, run_id)
+            require_judge_with_calls(store, judge, configured={spec.name for spec in settings.judges})
             require_slice(store, environment=environment, app=app)
     lines = cost_lines(rows, by=by)
     (total,) = cost_lines(rows, by=()) or (_sum({}, ()),)
