@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from tests.flow.test_alert_loop import Killed, World, kinds
 from tracejudge.alerts import DriftRule, MinimumRule
+from tracejudge.errors import SettingsError
 from tracejudge.store import Store
 from tracejudge_consumer.alerting.actions import read_actions, record_action
 from tracejudge_consumer.alerting.stored import load_series
@@ -42,6 +43,12 @@ def test_a_dismissed_alert_is_closed_once_and_its_baseline_learns(world: World) 
     (status,) = again.status()
     assert status.alert_event_id is None
     assert world.channel.events == world.stored()
+
+
+def test_an_action_that_the_store_does_not_take_is_not_told_as_done(world: World) -> None:
+    with pytest.raises(SettingsError, match="silence: end: "):
+        record_action(world.store, "silence", matchers={"app": "shop"}, end=datetime(2299, 1, 1, tzinfo=timezone.utc))
+    assert read_actions(world.store) == []
 
 
 @pytest.mark.parametrize("at", ["folded", "snapshots stored", "events stored", "outbox stored"])

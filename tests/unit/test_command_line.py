@@ -130,6 +130,10 @@ def test_what_is_no_span_is_refused(text: str) -> None:
         parse_span(text)
 
 
+def test_a_century_ago_is_the_first_instant_that_the_store_keeps() -> None:
+    assert Moment().convert("36500d", None, None) == datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
 def test_moments_need_a_zone() -> None:
     assert Moment().convert("2026-01-31Z", None, None).isoformat() == "2026-01-31T00:00:00+00:00"
     read = Moment().convert("2026-01-31T12:00:00Z", None, None)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import get_args
 
 from tracejudge.alerts.actions import Action, Verb
+from tracejudge.errors import SettingsError
 from tracejudge.store import Store, UserAction
 
 
@@ -33,7 +34,7 @@ def record_action(
     by: str = "",
     note: str = "",
 ) -> Action:
-    """Stores an action of now, by the store's clock."""
+    """Stores an action of now, by the store's clock. Raises SettingsError where the store does not take it."""
     now = store.now()
     action = Action(
         action_id=uuid.uuid4().hex[:12],
@@ -45,7 +46,7 @@ def record_action(
         note=note,
         at=now,
     )
-    store.user_actions.insert(
+    inserted = store.user_actions.insert(
         [
             UserAction(
                 action_id=action.action_id,
@@ -59,6 +60,8 @@ def record_action(
             )
         ]
     )
+    if inserted.rejected:  # an action that is told as done and is not there would be missed in the night
+        raise SettingsError([f"{verb}: {one.detail}" for one in inserted.rejected])
     return action
 
 

@@ -20,8 +20,9 @@ _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 
 
 _LONGEST_D: Final = 36_500
-_YEARS: Final = range(1900, 2300)
-"""Those that the store can compare with."""
+_YEARS: Final = range(1970, 2200)
+"""Those whose instants the store keeps."""
+_FIRST: Final = datetime(_YEARS.start, 1, 1, tzinfo=timezone.utc)
 
 
 class NoSpan(ValueError):
@@ -66,7 +67,7 @@ class Moment(click.ParamType[datetime]):
         if len(text) == 11 and text.endswith("Z"):  # 2026-01-31Z: that day's beginning
             text = f"{text[:10]}T00:00:00Z"
         try:
-            return datetime.now(timezone.utc) - parse_span(text)
+            return max(_FIRST, datetime.now(timezone.utc) - parse_span(text))
         except NoSpan:
             pass  # it may still be an instant
         except ValueError as error:
