@@ -13,9 +13,7 @@ from typing import Final, NamedTuple
 
 from tests.bench.frame import Figure, Run, at_least, at_most, main, shown
 from tests.bench.judging_sim import Timed, latencies, list_schedule, panel_of
-from tests.bench.replay_bed import WORKERS, stored
-from tests.bench.replay_bed import replay_of as _replay
-from tests.bench.replay_bed import trace_of as _trace
+from tests.bench.replay_bed import WORKERS, replay_of, stored, trace_of
 from tests.bench.replay_memory import memory
 from tests.bench.replay_resume import resume
 from tests.support.judge_process import JudgeProcess
@@ -47,7 +45,7 @@ def throughput(run: Run) -> Iterator[Figure]:
             took, passed = Took(0.0, 0.0), 0
             try:
                 for start in range(first, end, _AT_HAND):
-                    tasks = [_trace(number) for number in range(start, min(end, start + _AT_HAND))]
+                    tasks = [trace_of(number) for number in range(start, min(end, start + _AT_HAND))]
                     began = Took.begun()
                     passed += await _feed(panel, tasks)
                     took = took.and_since(began)
@@ -60,7 +58,7 @@ def throughput(run: Run) -> Iterator[Figure]:
             panel = Panel([spec], clock=SystemClock(), spend=store.calls, environ={}, cache=cache)
             try:
                 began = Took.begun()
-                report = await _replay(store, panel, spec, run_id, first=0, end=end)
+                report = await replay_of(store, panel, spec, run_id, first=0, end=end)
                 took = Took(0.0, 0.0).and_since(began)
             finally:
                 await panel.close()
@@ -137,13 +135,13 @@ def makespan(run: Run) -> Iterator[Figure]:
                 spec = llm_spec(concurrency=WORKERS, max_calls_per_h=10**9)
                 # What the first ones took is what the plan of the others knows.
                 panel = panel_of(judge, workers=WORKERS)
-                asyncio.run(_replay(store, panel, spec, f"{name}-{number}-a", first=0, end=learned))
+                asyncio.run(replay_of(store, panel, spec, f"{name}-{number}-a", first=0, end=learned))
                 known = store.calls.latencies_ms(spec.judge_id(), limit=learned)
-                cost = estimate([spec], traces=[_trace(k).trace for k in range(learned, whole)])[0]
+                cost = estimate([spec], traces=[trace_of(k).trace for k in range(learned, whole)])[0]
                 (expected, *_) = plan_judge(spec, cost, known).expected
                 panel = panel_of(judge, workers=WORKERS)
                 began = time.perf_counter()
-                asyncio.run(_replay(store, panel, spec, f"{name}-{number}-b", first=learned, end=whole))
+                asyncio.run(replay_of(store, panel, spec, f"{name}-{number}-b", first=learned, end=whole))
                 took = time.perf_counter() - began
                 ideal = list_schedule(lengths[learned:], WORKERS)
                 over_ideal.append(took / ideal)
@@ -151,7 +149,7 @@ def makespan(run: Run) -> Iterator[Figure]:
                     began = time.perf_counter()
                     asyncio.run(_slept(lengths[learned:]))
                     bare.append((time.perf_counter() - began) / ideal)
-                    tasks, panel = [_trace(k) for k in range(learned, whole)], panel_of(judge, workers=WORKERS)
+                    tasks, panel = [trace_of(k) for k in range(learned, whole)], panel_of(judge, workers=WORKERS)
                     began = time.perf_counter()
                     asyncio.run(_feed(panel, tasks))
                     engine.append((time.perf_counter() - began) / ideal)
