@@ -33,6 +33,7 @@ from tracejudge.alerts import (
     event_from_json,
     event_to_json,
 )
+from tracejudge.alerts.judges.hold_mark import is_held
 from tracejudge.alerts.order import STEP_S, in_order, step_of
 from tracejudge.alerts.series.watched import MAX_SLICES_PER_RULE
 from tracejudge.alerts.telling.channels import ChannelPolicy
@@ -129,6 +130,11 @@ class AlertLoop:
     def channels(self) -> Mapping[str, bool]:
         """Each channel, and whether it is dead; empty while another process leads."""
         return self._deliveries.dead if self.leading else {}
+
+    @property
+    def held(self) -> list[AlertEvent]:
+        """The alerts that are held back, as of the last tick; empty while another process leads."""
+        return self._engine.judges.held if self._engine is not None else []
 
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last tick; empty while another process leads."""
@@ -262,7 +268,7 @@ class AlertLoop:
         since = min(event.at for event in events)
         silences = [action for action in read_actions(self._store) if action.end is None or action.end > since]
         # An alert that is held back is told once its judge is steady, under the same id.
-        told = [event for event in events if not event.evidence.get("held")]
+        told = [event for event in events if not is_held(event)]
         self._deliveries.enqueue(told, still_open=still_open, silences=silences)
         self._checkpoint("outbox stored")
         self._unpublished = []

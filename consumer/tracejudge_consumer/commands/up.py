@@ -18,7 +18,7 @@ from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.settings import load_settings, without_password
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE
 from tracejudge_consumer.terminal.options import config_option
-from tracejudge_consumer.terminal.rendering import harmless
+from tracejudge_consumer.views.alert_line import alert_line
 from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import (
     CONSUMER_STORE_PATIENCE_S,
@@ -49,8 +49,9 @@ def command(config: str) -> int:
     watch = Watch(consumer=True, alert_loop=True)
 
     def tell_event(event: AlertEvent) -> None:
-        if not terminal:
-            click.echo(f"{event.kind}: {harmless(event.summary)}")
+        line = alert_line(event, delivered=terminal)
+        if line is not None:
+            click.echo(line)
 
     def ingest() -> None:
         from tracejudge_consumer.gateway.metrics import GatewayMetrics

@@ -17,7 +17,8 @@ from tracejudge_consumer.commands.consume import set_up_logging
 from tracejudge_consumer.process.shutdown import cut_off, stop_on_signals
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import config_option, json_option
-from tracejudge_consumer.terminal.rendering import harmless, to_json
+from tracejudge_consumer.terminal.rendering import to_json
+from tracejudge_consumer.views.alert_line import alert_line
 from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import build_alert_loop, build_anchor_watch, connect_store
 
@@ -39,12 +40,13 @@ def command(config: str, as_json: bool, once: bool) -> None:
     if not settings.rules:
         click.echo("note: no [[rules]] in the settings, so only the judges' own health is watched", err=True)
 
-    # The terminal channel, where there is one, says it in its own words and when it delivers.
+    # The terminal channel, where there is one, says in its own words what it delivers.
     silent = not as_json and any(notifier.type == "terminal" for notifier in settings.notifiers)
 
     def tell(event: AlertEvent) -> None:
-        if not silent:
-            click.echo(to_json(event) if as_json else f"{event.kind}: {harmless(event.summary)}")
+        line = to_json(event) if as_json else alert_line(event, delivered=silent)
+        if line is not None:
+            click.echo(line)
 
     stop = threading.Event()
     if as_json:
@@ -103,7 +105,7 @@ def _tick_on(
             else:
                 if health is not None and metrics is not None:
                     health.round_done(leading=loop.leading)
-                    metrics.round_done(events, leading=loop.leading, channels=loop.channels)
+                    metrics.round_done(events, leading=loop.leading, channels=loop.channels, held=loop.held)
                 for event in events:
                     tell(event)
             stop.wait(tick_s)

@@ -42,6 +42,7 @@ MetricName = Literal[
     "tracejudge_alert_rounds_total",  # rounds of the alert loop, by result: done, broken_off
     "tracejudge_alert_round_age_seconds",  # since a round of the alert loop last came to its end
     "tracejudge_alert_channel_dead",
+    "tracejudge_alerts_held",  # open alerts held back, by because (judge_moved, round_asked), where the loop is led
     "tracejudge_alert_events_total",  # alert events published by this process, by kind
     "tracejudge_build_info",  # 1, with the version
     "tracejudge_judges_gone",  # 1 while the judge answers nobody, by judge

@@ -137,6 +137,11 @@ class JudgeDrift:
         """Whether any alert is held back."""
         return bool(self._held)
 
+    @property
+    def held(self) -> list[AlertEvent]:
+        """The alerts that are held back, as they began."""
+        return self._held.firing()
+
     def beside(self, event: AlertEvent) -> AlertEvent:
         """A quality event with what is known of its judge; one that is held back says so in its evidence."""
         if event.kind != "firing":

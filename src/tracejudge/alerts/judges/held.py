@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.judges.hold_mark import with_hold, without_hold
 from tracejudge.alerts.series.wording import span
 from tracejudge.alerts.wire import event_from_json, event_to_json
 
@@ -37,12 +38,18 @@ class HeldAlerts:
     def begin(self, event: AlertEvent) -> AlertEvent:
         """Holds an alert back from its beginning on, as its judge moved, and gives it with the mark that says so. One
         that waited is held as any other from then on."""
-        return self._hold(replace(event, evidence=_without(event, _WAITS_UNTIL)))
+        until, again = event.at + LONGEST_HOLD, event.event_id in self._events
+        return self._hold(with_hold(_without(event, _WAITS_UNTIL), because="judge_moved", until=until, again=again))
 
     def wait(self, event: AlertEvent) -> AlertEvent:
         """Holds an alert back from its beginning on until a round answers it, for `LONGEST_WAIT` at most."""
-        until = (event.at + LONGEST_WAIT).isoformat()
-        return self._hold(replace(event, evidence={**event.evidence, _WAITS_UNTIL: until}))
+        until = event.at + LONGEST_WAIT
+        event = with_hold(event, because="round_asked", until=until)
+        return self._hold(replace(event, evidence={**event.evidence, _WAITS_UNTIL: until.isoformat()}))
+
+    def firing(self) -> list[AlertEvent]:
+        """The alerts that are held back, as they began."""
+        return [event for event in self._events.values() if event.kind == "firing"]
 
     def waiting(self, judge_id: str) -> list[AlertEvent]:
         """The alerts that wait for a round of this judge, as they began."""
@@ -53,7 +60,7 @@ class HeldAlerts:
         fired = event.evidence.get("fired_event_id")
         if not isinstance(fired, str) or fired not in self._events:
             return event
-        event = _marked(event)
+        event = with_hold(event, because="alert_held")
         if event.kind == "resolved":
             self._events = {key: one for key, one in self._events.items() if _alert_of(one) != fired}
         elif event.kind == "escalated":
@@ -84,8 +91,7 @@ class HeldAlerts:
         if self._next is None or now < self._next:
             return []
         told: list[AlertEvent] = []
-        firing = [event for event in self._events.values() if event.kind == "firing"]
-        for event in sorted(firing, key=_deadline):
+        for event in sorted(self.firing(), key=_deadline):
             # The instant of the deadline, not of the tick: another process that notices it later says the same.
             if now >= _deadline(event):
                 words = f"held back for {span(LONGEST_HOLD)}, as its judge had moved"
@@ -105,13 +111,13 @@ class HeldAlerts:
         self._look_ahead()
 
     def _hold(self, event: AlertEvent) -> AlertEvent:
-        event = self._events[event.event_id] = _marked(event)
+        self._events[event.event_id] = event
         self.changed = True
         self._look_ahead()
         return event
 
     def _look_ahead(self) -> None:
-        self._next = min((_deadline(event) for event in self._events.values() if event.kind == "firing"), default=None)
+        self._next = min(map(_deadline, self.firing()), default=None)
 
     def _parts(self, fired: str) -> list[AlertEvent]:
         """An alert as it began, and as it became a page."""
@@ -122,17 +128,13 @@ class HeldAlerts:
         for event in told:
             del self._events[event.event_id]
             self.changed = True
-            evidence = {**_without(event, "held", _WAITS_UNTIL), "held_until": at.isoformat()}
-            found.append(replace(event, summary=f"{event.summary}; {words}", evidence=evidence))
+            event = without_hold(_without(event, _WAITS_UNTIL), until=at)
+            found.append(replace(event, summary=f"{event.summary}; {words}"))
         return found
 
 
-def _marked(event: AlertEvent) -> AlertEvent:
-    return replace(event, evidence={**event.evidence, "held": True})
-
-
-def _without(event: AlertEvent, *names: str) -> dict[str, object]:
-    return {name: value for name, value in event.evidence.items() if name not in names}
+def _without(event: AlertEvent, name: str) -> AlertEvent:
+    return replace(event, evidence={one: value for one, value in event.evidence.items() if one != name})
 
 
 def _waits(event: AlertEvent) -> bool:
