@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,8 +13,15 @@ from tests.support.judge_reply import JudgeRequest, Reply
 from tests.support.judge_server import JudgeServer
 from tracejudge.alerts import AlertEvent, DriftPolicy
 from tracejudge.alerts.judges.held import LONGEST_WAIT
+from tracejudge.alerts.judges.hold_mark import is_held
 from tracejudge.evidence.words import judge_says
 from tracejudge.store import Store
+from tracejudge.testing import RecordingNotifier
+from tracejudge_consumer.alerting.deliveries import Deliveries
+from tracejudge_consumer.alerting.evidence import AlertEvidence
+from tracejudge_consumer.alerting.loop import AlertLoop
+from tracejudge_consumer.commands.watch import run_alert_loop
+from tracejudge_consumer.watching.watched import Watch
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -134,11 +142,11 @@ def test_a_loop_killed_at_any_step_goes_on_waiting_and_tells_once(days: Days, mo
     days.restart()
     if moves:
         days.server.script = strict
-    assert _killed_at_each_step(days, lambda: days.serve(20, good=0.95 if moves else 0.1)) > 2
+    assert len(_killed_at_each_step(days, lambda: days.serve(20, good=0.95 if moves else 0.1))) > 2
     (held,) = [event for event in days.store.alert_events.all() if event.kind == "firing"]
     assert "waits_until" in held.evidence
     assert days.channel.events == []
-    assert _killed_at_each_step(days, lambda: answered(days)) > 2
+    assert len(_killed_at_each_step(days, lambda: answered(days))) > 2
     (fired,) = [event for event in days.store.alert_events.all() if event.kind == "firing"]
     assert (fired.event_id, "waits_until" in fired.evidence) == (held.event_id, False)
     assert fired.evidence.get("held") == (True if moves else None)
@@ -149,9 +157,93 @@ def test_a_loop_killed_at_any_step_goes_on_waiting_and_tells_once(days: Days, mo
     assert set(kinds(days.channel.events)) == {"judge_drift" if moves else "firing"}
 
 
-def _killed_at_each_step(days: Days, work: Callable[[], object]) -> int:
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_is_let_go_goes_out_to_every_channel_once_wherever_the_loop_is_killed(
+    days: Days, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    """By the answer of a round, or as none came in time; with evidence, and two channels."""
+    chat = RecordingNotifier(name="chat")
+    make = days._loop
+
+    def loop(holder: str) -> AlertLoop:
+        made = make(holder)
+        made._deliveries = Deliveries(
+            store=days.store,
+            notifiers=[days.channel, chat],
+            clock=days.clock,
+            save=made._save_channels,
+            checkpoint=lambda step: days.checkpoint(step),
+        )
+        made._evidence = AlertEvidence(days.store, days.clock, criteria={"faithful": "faithfulness"})
+        return made
+
+    monkeypatch.setattr(days, "_loop", loop)
+    days.restart()
+    (held,) = days.serve(20, good=0.1)
+    if answers:
+        steps = _killed_at_each_step(days, lambda: answered(days))
+    else:
+        days.clock.advance(LONGEST_WAIT.total_seconds())
+        steps = _killed_at_each_step(days, lambda: days.loop.tick())
+    assert {"snapshots stored", "events stored", "outbox stored", "delivered"} <= set(steps)
+    for channel in (days.channel, chat):
+        # One that was in transit when the loop was killed is repeated, under its id, and no other.
+        assert {event.event_id for event in channel.events} == {held.event_id}
+        assert len(channel.events) <= 3
+        assert {event.kind for event in channel.events} == {"firing"}
+        assert not any("held" in event.evidence for event in channel.events)
+    assert {(one.notifier, one.sent, one.pending) for one in days.store.outbox.standing()} == {
+        (days.channel.name, 1, 0),
+        ("chat", 1, 0),
+    }
+
+
+def test_with_evidence_what_waited_and_was_let_go_in_one_round_is_told_as_it_was_let_go(days: Days) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(days.loop, "tick", list)
+        days.serve(20, good=0.1)
+    days.clock.advance(LONGEST_WAIT.total_seconds())
+    days.loop._evidence = AlertEvidence(days.store, days.clock, criteria={"faithful": "faithfulness"})
+    waited, told = days.loop.tick()
+    assert [is_held(waited), is_held(told)] == [True, False]
+    assert "compared" in told.evidence
+    (stored,) = days.store.alert_events.get([told.event_id])
+    assert (is_held(stored), "compared" in stored.evidence) == (False, True)
+    assert [event.summary for event in days.channel.events] == [told.summary]
+
+
+def test_the_metrics_of_who_leads_count_an_alert_once_and_show_it_while_it_is_held(days: Days) -> None:
+    watch = Watch(alert_loop=True)
+
+    def sample(name: str, **labels: str) -> float | None:
+        return watch.registry.get_sample_value(name, labels)
+
+    def a_round() -> list[str]:
+        told: list[str] = []
+        stop = threading.Event()
+
+        def tell(event: AlertEvent) -> None:
+            told.append(event.kind)
+            stop.set()
+
+        run_alert_loop(days.loop, stop, tick_s=0.01, tell=tell, watch=watch)
+        return told
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(days.loop, "tick", list)
+        days.serve(20, good=0.1)
+    assert a_round() == ["firing"]
+    assert sample("tracejudge_alerts_held", because="round_asked") == 1
+    days.clock.advance(LONGEST_WAIT.total_seconds())
+    assert a_round() == ["firing"]
+    assert sample("tracejudge_alerts_held", because="round_asked") == 0
+    assert sample("tracejudge_alert_events_total", kind="firing") == 1
+
+
+def _killed_at_each_step(days: Days, work: Callable[[], object]) -> list[str]:
     """Does the work with a loop that dies at its first step, goes on with one that dies at its second, and so on until
-    one lives; gives how many died."""
+    one lives; gives where they died."""
+    died: list[str] = []
     for number in range(100):
         left = number
 
@@ -168,11 +260,12 @@ def _killed_at_each_step(days: Days, work: Callable[[], object]) -> int:
                 work()
             else:
                 days.loop.tick()
-        except Killed:
+        except Killed as step:
+            died.append(str(step))
             days.clock.advance(1)
         else:
             days.checkpoint = lambda _: None
             days.loop = days._loop("two")
             assert days.loop.tick() == []
-            return number
+            return died
     raise AssertionError("no loop lived")

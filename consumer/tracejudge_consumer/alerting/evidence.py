@@ -74,11 +74,14 @@ class AlertEvidence:
 
     def explained(self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None]) -> list[AlertEvent]:
         """The events in their order, those that tell of a fall with their evidence where there is time for it; the
-        others among them say that it is still to come (`catch_up`)."""
+        others among them say that it is still to come (`catch_up`). Of one that comes twice, as it was held back and
+        let go in one round, the last is stored and told, and only that is explained."""
         now = self._clock.now()
+        last = {event.event_id: number for number, event in enumerate(events)}
         wanted = [
             event
-            for event in events
+            for number, event in enumerate(events)
+            if last[event.event_id] == number
             if tells_of_a_fall(event) and (_alert_of(event) in still_open or now - event.at <= _STALE_AFTER)
         ]
         wanted.sort(key=lambda event: (_alert_of(event) not in still_open, event.severity != "page", -fall_of(event)))
@@ -90,7 +93,10 @@ class AlertEvidence:
         played: list[str] = []  # one rule a round
         found = {event.event_id: self._explained(event, played) for event in first}
         found |= {event.event_id: self._put_off(event) for event in wanted[MOST_AT_ONCE:]}
-        return [found.get(event.event_id, event) for event in events]
+        return [
+            found.get(event.event_id, event) if last[event.event_id] == number else event
+            for number, event in enumerate(events)
+        ]
 
     def catch_up(self) -> int:
         """The evidence of alerts that were told without, as far as the round has room for it: stored with the event,
