@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +20,14 @@ from tracejudge.alerts.judges.hold_mark import is_held
 from tracejudge.evidence.words import judge_says
 from tracejudge.store import Store
 from tracejudge.testing import RecordingNotifier
+from tracejudge_consumer.alerting.actions import record_action
 from tracejudge_consumer.alerting.deliveries import Deliveries
 from tracejudge_consumer.alerting.evidence import AlertEvidence
+from tracejudge_consumer.alerting.evidence_pages import EvidencePages
 from tracejudge_consumer.alerting.loop import AlertLoop
+from tracejudge_consumer.cli import run
 from tracejudge_consumer.commands.watch import run_alert_loop
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE
 from tracejudge_consumer.watching.watched import Watch
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
@@ -238,6 +245,56 @@ def test_the_metrics_of_who_leads_count_an_alert_once_and_show_it_while_it_is_he
     assert a_round() == ["firing"]
     assert sample("tracejudge_alerts_held", because="round_asked") == 0
     assert sample("tracejudge_alert_events_total", kind="firing") == 1
+
+
+SAYS = "held back, not sent: a round of anchors is to say first whether its judge has moved; it is sent when that finds"
+
+
+def test_every_command_that_shows_an_alert_says_that_it_is_held_back_and_until_when_at_most(
+    days: Days, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tracejudge.toml").write_text(
+        f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n[anchors]\non_judge_drift = "hold"\n'
+        f'[[judges]]\nname = "faithful"\nkind = "faithfulness"\nbase_url = "{days.server.base_url}"\nmodel = "judge"\n'
+        '[[rules]]\nname = "quality"\njudge = "faithful"\nminimum = 0.75\nno_data_after = "never"\n'
+    )
+    more = ("--config", str(tmp_path / "tracejudge.toml"))
+
+    def said(*args: str) -> str:
+        assert run(["alerts", *args, *more]) == EXIT_DONE
+        return " ".join(capsys.readouterr().out.split())
+
+    days.loop._evidence = AlertEvidence(
+        days.store,
+        days.clock,
+        criteria={"faithful": "faithfulness"},
+        pages=EvidencePages(tmp_path / "pages", url="", keep=timedelta(days=9)),
+    )
+    (held,) = days.serve(20, good=0.1)
+    until = held.at + LONGEST_WAIT
+    latest = f"{until:%Y-%m-%d %H:%M} UTC at the latest"
+    page, list_ = tmp_path / "alert.html", ("list", "--since", "60d")
+    for words in (said(*list_), said("show", held.event_id, "--html", str(page)), said("explain")):
+        assert SAYS in words
+        assert latest in words
+    assert said(*list_).count(SAYS) == 1
+    (written,) = (tmp_path / "pages").glob("*.html")
+    for file in (page, written):
+        assert f"As of when this page was made: {SAYS}" in " ".join(file.read_text(encoding="utf-8").split())
+    mark = {"event_id": held.event_id, "because": "round_asked", "until": until.isoformat()}
+    listed, shown = json.loads(said(*list_, "--json")), json.loads(said("show", held.event_id, "--json"))
+    explained = json.loads(said("explain", "--json"))["series"][0]["held_back"]
+    for found in (listed["held"][0], {"event_id": held.event_id, **shown["evidence"]["held_back"]}, explained):
+        assert {name: found[name] for name in mark} == mark
+    record_action(days.store, "dismiss", matchers={"rule": "quality"}, by="ann", note="a test")
+    days.clock.advance(60)
+    assert kinds(days.loop.tick()) == ["resolved"]
+    assert days.channel.events == []
+    for words in (said(*list_), said("show", held.event_id)):
+        assert "not sent: it was over before" in words
+        assert SAYS not in words
+    assert json.loads(said(*list_, "--json"))["held"] == []
+    assert SAYS not in said("explain")
 
 
 def _killed_at_each_step(days: Days, work: Callable[[], object]) -> list[str]:

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tracejudge.alerts import AlertEvent
+from tracejudge.alerts.judges.hold_mark import as_held_now, hold_says
 from tracejudge.comparing.paired import Estimate
 from tracejudge.errors import NotFound
 from tracejudge.evidence import Evidence, SlicedBy, in_reading_order, tells_of_a_fall, with_evidence
@@ -28,7 +29,7 @@ from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.terminal.fitting import FittedTable
 from tracejudge_consumer.terminal.options import OutFile, Span, config_option, json_option
 from tracejudge_consumer.terminal.rendering import console, ident, instant, percent, progress_bar, table, to_json
-from tracejudge_consumer.wiring import build_evidence, connect_store
+from tracejudge_consumer.wiring import build_evidence, connect_store, stored_held
 
 _MOST_ATTRIBUTES = 3
 _MOST_VALUES = 8
@@ -64,6 +65,7 @@ def show(event_id: str, config: str, as_json: bool, target: str | None, days: ti
         event = next(iter(store.alert_events.get([event_id])), None)
         if event is None:
             raise NotFound(f"no alert event {ident(event_id)!r}; `tracejudge alerts` lists them with their ids")
+        event = as_held_now(event, {one.event_id for one in stored_held(store)})
         if not tells_of_a_fall(event):
             if target is not None:
                 raise NotFound(
@@ -116,6 +118,8 @@ def show_evidence(out: Console, evidence: Evidence) -> None:
     heuristic = ", heuristic" if event.heuristic else ""
     out.print(Text(f"{instant(event.at)}  {event.kind} ({event.severity}{heuristic})", style="bold"))
     out.print(f"  {ident(event.summary)}")
+    if (held := hold_says(event)) is not None:
+        _line(out, "told", held)
     _line(out, "began about", f"{instant(evidence.started)} UTC")
     _line(out, "before", rate_of(evidence.before))
     _line(out, "since", rate_of(evidence.since))

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from tracejudge.alerts import JUDGE_DRIFT_RULE, Promises, SeriesStatus
 from tracejudge.alerts.backtest import Backtest, backtest
 from tracejudge.alerts.detecting.delay import smallest_drop
+from tracejudge.alerts.judges.hold_mark import hold_numbers, hold_says
 from tracejudge.alerts.judges.words import moved_words, state_words
 from tracejudge.alerts.rules.slices import is_of_trace, is_other, trace_fields
 from tracejudge.alerts.trial import TrialFile, TrialResult, run_trial
@@ -27,7 +28,7 @@ from tracejudge_consumer.settings import faults_of, load_settings, read_toml
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.options import Moment, config_option, json_option
 from tracejudge_consumer.terminal.rendering import console, ident, instant, percent, slice_in_words, table, to_json
-from tracejudge_consumer.wiring import connect_store, stored_judges, stored_series
+from tracejudge_consumer.wiring import connect_store, stored_held, stored_judges, stored_series
 
 NO_SERIES: Final = (
     "no series yet: the alert loop (`tracejudge watch`) has folded no scores, or there are no [[rules]]; scores rest "
@@ -185,6 +186,7 @@ def explain(config: str, as_json: bool) -> None:
     with connect_store(settings) as store:
         series = [status for status in stored_series(settings, store) if status.key.rule != JUDGE_DRIFT_RULE]
         judges = stored_judges(settings, store)
+        held = {event.event_id: event for event in stored_held(store)}
         volumes = {status.key: _per_hour(store, status) for status in series}
         near = evidence_now(settings, store, series)
     found = [
@@ -192,6 +194,7 @@ def explain(config: str, as_json: bool) -> None:
             "series": status,
             "per_hour": volumes[status.key],
             **_visible(status, volumes[status.key]),
+            "held_back": hold_numbers(held[status.alert_event_id]) if status.alert_event_id in held else None,
             "evidence": next((evidence_to_json(one) for other, one in near if other is status), None),
         }
         for status in series
@@ -202,6 +205,8 @@ def explain(config: str, as_json: bool) -> None:
         return
     for one in judges:
         console().print(f"{ident(one.judge_id)} is {state_words(one)}: {ident(moved_words(one))}")
+    for event in held.values():
+        console().print(f"alert {ident(event.event_id)} of {ident(event.series.rule)}: {hold_says(event)}")
     if not series:
         console().print(NO_SERIES)
         return
@@ -213,7 +218,7 @@ def explain(config: str, as_json: bool) -> None:
                 ident(status.key.app),
                 ident(status.key.judge_id) + (" (heuristic)" if status.heuristic else ""),
                 slice_in_words(status.key.group),
-                status.state.replace("_", " "),
+                status.state.replace("_", " ") + (", held back" if status.alert_event_id in held else ""),
                 percent(status.baseline),
                 percent(status.boundary),
                 _share(status),

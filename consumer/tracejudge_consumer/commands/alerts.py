@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.judges.hold_mark import as_held_now, hold_numbers, hold_says
 from tracejudge.alerts.telling.told import evidence_lines, evidence_link
 from tracejudge_consumer.commands.alert_channels import channels
 from tracejudge_consumer.commands.alert_rules import list_rules
@@ -30,7 +31,7 @@ from tracejudge_consumer.terminal.rendering import (
     table,
     to_json,
 )
-from tracejudge_consumer.wiring import connect_store, stored_series
+from tracejudge_consumer.wiring import connect_store, stored_held, stored_series
 
 _since_option = click.option(
     "--since", type=Moment(), default="7d", show_default=True, callback=typed_last, help="Events from then on."
@@ -81,10 +82,12 @@ def list_alerts(config: str, as_json: bool, since: datetime, limit: int) -> None
 def _list(config: str, *, as_json: bool, since: datetime, limit: int) -> None:
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
-        events = store.alert_events.all(since=since, limit=limit)
+        held = {event.event_id: event for event in stored_held(store)}
+        events = [as_held_now(event, held.keys()) for event in store.alert_events.all(since=since, limit=limit)]
         series = stored_series(settings, store)
     if as_json:
-        click.echo(to_json({"series": series, "events": events}))
+        told = [hold_numbers(event) for event in held.values()]
+        click.echo(to_json({"series": series, "events": events, "held": told}))
         return
     out = console()
     if not series:
@@ -96,7 +99,7 @@ def _list(config: str, *, as_json: bool, since: datetime, limit: int) -> None:
                 ident(status.key.app) or "–",
                 ident(status.key.judge_id) + (" (heuristic)" if status.heuristic else ""),
                 slice_in_words(status.key.group),
-                status.state.replace("_", " "),
+                status.state.replace("_", " ") + (", held back" if status.alert_event_id in held else ""),
                 percent(status.boundary),
                 f"{status.evidence:.3g}",
                 f"{status.n_eff:.0f}",
@@ -136,6 +139,8 @@ def show_event(out: Console, event: AlertEvent) -> None:
     heuristic = ", heuristic" if event.heuristic else ""
     out.print(Text(f"{instant(event.at)}  {event.kind} ({event.severity}{heuristic})", style="bold"))
     out.print(f"  {ident(event.summary)}")
+    if (says := hold_says(event)) is not None:
+        out.print(f"  {says}")
     evidence = dict(event.evidence)
     hours, needed = evidence.pop("evidence_hours", None), evidence.pop("alarm_hours", None)
     if isinstance(hours, float) and isinstance(needed, float):
@@ -162,9 +167,13 @@ def _hours(hours: float) -> str:
 
 
 # Said by the lines above, or of interest to a program only; --json has them all.
-_TOLD_ALREADY: Final = frozenset(
-    {"rule", "type", "evidence_share", "false_alarms", "budget_share", "hypothetical_rate", "compared", "slices"}
-) | {"retrieval_or_generation", "worst", "false_alarms_measured", "false_alarms_resampled", "page", "gathered"}
+_TOLD_ALREADY: Final = (
+    frozenset(
+        {"rule", "type", "evidence_share", "false_alarms", "budget_share", "hypothetical_rate", "compared", "slices"}
+    )
+    | {"retrieval_or_generation", "worst", "false_alarms_measured", "false_alarms_resampled", "page", "gathered"}
+    | {"held", "held_back", "waits_until"}
+)
 _RATE: Final = frozenset({"rate", "low", "high", "judged", "n_eff"})
 
 

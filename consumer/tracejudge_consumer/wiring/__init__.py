@@ -7,6 +7,7 @@ from tracejudge_consumer.wiring.alerts import (
     build_alert_loop,
     build_evidence,
     build_notifiers,
+    stored_held,
     stored_judges,
     stored_series,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "queue_options",
     "register_judges",
     "sampling_policy",
+    "stored_held",
     "stored_judges",
     "stored_series",
 ]

@@ -105,3 +105,10 @@ def stored_judges(settings: Settings, store: Store) -> list[Standing]:
     from tracejudge_consumer.alerting.stored import load_judges
 
     return load_judges(store, drift=settings.anchors.policy)
+
+
+def stored_held(store: Store) -> list[AlertEvent]:
+    """The alerts that were held back then."""
+    from tracejudge_consumer.alerting.stored import load_held
+
+    return load_held(store)

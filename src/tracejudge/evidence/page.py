@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Final
 
+from tracejudge.alerts.judges.hold_mark import hold_says
 from tracejudge.alerts.series.wording import percent
 from tracejudge.comparing.paired import Estimate
 from tracejudge.counted import counted
@@ -84,8 +85,10 @@ def _rate_tile(name: str, rate: PassRate | None) -> Tile:
 def _sections(evidence: Evidence, quotes: Quotes | None) -> list[Section]:
     marks = [(evidence.started, "began about"), (evidence.until, "alert")]
     plot = share_over_time(evidence.points, label="Pass rate over time, UTC", marks=marks)
+    held = hold_says(evidence.event)
+    told = [] if held is None else [paragraph(f"As of when this page was made: {held}.")]
     return [
-        Section(heading="What happened", parts=(paragraph(evidence.event.summary + "."), plot)),
+        Section(heading="What happened", parts=(paragraph(evidence.event.summary + "."), *told, plot)),
         _where(evidence),
         *[_by(one) for one in in_reading_order(evidence)[:_MOST_ATTRIBUTES]],
         _reading(evidence),

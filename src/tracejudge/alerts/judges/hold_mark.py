@@ -41,6 +41,11 @@ def without_hold(event: AlertEvent, *, until: datetime) -> AlertEvent:
     return replace(event, evidence={**kept, "held_until": until.isoformat()})
 
 
+def hold_numbers(event: AlertEvent) -> dict[str, object]:
+    """Of one that is held back what a program asks for: its id, and the mark."""
+    return {"event_id": event.event_id, "says": hold_says(event), **_mark(event)}
+
+
 def is_held(event: AlertEvent) -> bool:
     """Whether nobody is to be told of it."""
     return bool(event.evidence.get("held"))
