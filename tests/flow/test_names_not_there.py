@@ -9,11 +9,12 @@ from typing import Final
 import pytest
 
 from tests.support.workplace import Workplace
-from tracejudge.scores import JudgeId
-from tracejudge.store import Store, StoredTrace
+from tracejudge.scores import Decision, JudgeId, LedgerRow
+from tracejudge.store import Store, StoredPart, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
 from tracejudge_consumer.terminal.exit_status import EXIT_UNDECIDED, EXIT_USAGE
+from tracejudge_sdk.trace import TracePart
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -87,6 +88,22 @@ def test_an_app_that_is_there_and_has_nothing_in_the_time_asked_for_is_no_error(
     assert "try another --app" in told
     assert "--since" not in told
     assert "a longer --since, or another --app" in at(*replay, "--since", "1h", expect=EXIT_UNDECIDED)
+
+
+def test_an_app_whose_traces_wait_for_their_rest_or_of_which_only_decisions_are_known_is_there(
+    at: Workplace, store: Store
+) -> None:
+    part = TracePart(trace_id="h-1", app="halves", query="Which plan?", event_time=START)
+    store.parts.insert([StoredPart(part=part, ingested_at=START)])
+    row = LedgerRow(
+        trace_id="d-1", app="decided", environment="production", version="", category="",
+        judge_name="lexical", judge_id=JudgeId("lexical@0"), event_time=START, decision=Decision.SAMPLED_OUT, decided_at=START,
+    )  # fmt: skip
+    store.ledger.insert([row])
+    for app in ("halves", "decided"):
+        assert "no answer matches" in at("find", "--app", app)
+        assert "no traces between" in at("ledger", "--since", "1h", "--app", app)
+    assert "traces came from decided, halves, shop" in at("find", "--app", "shpo", expect=EXIT_USAGE)
 
 
 def test_an_environment_that_nobody_typed_is_no_error_and_where_the_traces_are_is_said(
