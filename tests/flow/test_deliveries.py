@@ -12,6 +12,7 @@ import pytest
 from tests.support.memory_outbox import MemoryOutbox
 from tests.unit.test_alerts_notifiers import EVENT
 from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, SeriesSnapshot
+from tracejudge.alerts.judges.hold_mark import with_hold, without_hold
 from tracejudge.alerts.telling.channels import ChannelPolicy, parse_rate
 from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingGroupNotifier, RecordingNotifier
@@ -62,6 +63,10 @@ class World:
     def publish(self, deliveries: Deliveries, events: Sequence[AlertEvent]) -> None:
         self.store.alert_events.insert(events)
         deliveries.enqueue(events, still_open=frozenset())
+
+
+def let_go(event: AlertEvent, *, at: datetime) -> AlertEvent:
+    return without_hold(with_hold(event, because="judge_moved"), until=at)
 
 
 @pytest.fixture
@@ -142,6 +147,18 @@ def test_once_all_that_waited_was_sent_messages_are_as_ever(world: World) -> Non
     again.deliver(still_leading=always)
     assert chat.messages[3:] == [("e4", "f4"), ("e5", "f5")], "one of each app"
     assert chat.held == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize("hours", [1, 30])
+def test_how_old_an_alert_is_that_was_held_back_counts_from_when_it_was_let_go(world: World, hours: int) -> None:
+    """It is over by now, as the leader that let it go was killed, and came back later."""
+    chat = RecordingNotifier("chat")
+    deliveries = world.deliveries(chat)
+    event = let_go(*world.events("a", at=world.clock.now() - timedelta(days=3)), at=world.clock.now())
+    world.clock.advance(3600 * hours)
+    world.publish(deliveries, [event])
+    deliveries.deliver(still_leading=always)
+    assert [one.event_id for one in chat.events] == (["a"] if hours == 1 else [])
 
 
 def test_a_leader_that_lost_its_lease_by_a_slow_channel_tells_nothing_of_it() -> None:

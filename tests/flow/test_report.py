@@ -13,6 +13,7 @@ import pytest
 from tests.support.browser import Browser, find_browser
 from tests.support.workplace import Workplace
 from tracejudge.alerts import AlertEvent, SeriesKey
+from tracejudge.alerts.judges.hold_mark import hold_says, with_hold
 from tracejudge.scores import JudgeId
 from tracejudge.store import Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
@@ -183,6 +184,24 @@ def test_alerts_are_those_of_the_report_s_own_traffic_and_those_about_everybody(
     at("report", *WINDOW, "--app", app, "--html", "r.html")
     text = (at.folder / "r.html").read_text(encoding="utf-8")
     assert set(re.findall(r"summary of (\w+)", text)) == {"mine", "judge"}
+
+
+def test_an_alert_that_is_held_back_is_said_to_be_until_it_is_over(at: Workplace, store: Store) -> None:
+    app = make_trace(0).app
+    series = SeriesKey(rule="r", environment="production", app=app, judge_name="lexical", judge_id="lexical@0")
+    alert = AlertEvent(
+        event_id="held", series=series, kind="firing", severity="page", heuristic=True,
+        at=START + timedelta(hours=1), summary="it fell", evidence={},
+    )  # fmt: skip
+    alert = with_hold(alert, because="judge_moved", until=START + timedelta(days=3))
+    store.alert_events.insert([alert])
+    at("report", *WINDOW, "--app", app, "--html", "r.html")
+    assert f"it fell; {hold_says(alert)}" in (at.folder / "r.html").read_text(encoding="utf-8")
+    later = START + timedelta(hours=2)
+    end = replace(alert, event_id="end", kind="resolved", at=later, evidence={"fired_event_id": "held", "held": True})
+    store.alert_events.insert([end])
+    at("report", *WINDOW, "--app", app, "--html", "r.html")
+    assert "it fell; not sent: it was over" in (at.folder / "r.html").read_text(encoding="utf-8")
 
 
 def test_a_judge_that_was_replaced_has_its_worst_answers_by_each_judge_id(at: Workplace, store: Store) -> None:

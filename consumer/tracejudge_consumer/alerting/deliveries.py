@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from tracejudge.alerts import Action, AlertEvent, GroupNotifier, Message, NotDelivered, Notifier, SeriesSnapshot
+from tracejudge.alerts.judges.hold_mark import told_from
 from tracejudge.alerts.telling.channels import ChannelPolicy, ChannelState
 from tracejudge.alerts.telling.grouping import compose
 from tracejudge.alerts.telling.notify import message_of
@@ -92,7 +93,7 @@ class Deliveries:
         for event in events:
             alert = event.evidence.get("fired_event_id", event.event_id)
             lasts = event.kind in ("firing", "escalated") and alert in still_open
-            stale = now - event.at > STALE_AFTER and not lasts
+            stale = now - told_from(event) > STALE_AFTER and not lasts
             silence = next((action for action in silences if action.silences(event)), None)
             for name, policy in self._policies.items():
                 if not policy.wants(event):

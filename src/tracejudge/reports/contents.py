@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
+from tracejudge.alerts.judges.hold_mark import as_held_now, hold_says
 from tracejudge.counted import counted
 from tracejudge.pages.page import Section, Tile, page, paragraph, quoted, table
 from tracejudge.pages.svg import Bar, Point, share_bars, share_over_time
@@ -202,15 +203,23 @@ def _whole_slice(query: RateQuery) -> str:
 
 
 def _alerts(store: Store, query: RateQuery) -> Section:
+    every = store.alert_events.all(since=query.start)
+    begun = {event.evidence.get("fired_event_id", event.event_id) for event in every}
+    held = begun - {event.evidence.get("fired_event_id") for event in every if event.kind == "resolved"}
     events = [
-        event
-        for event in store.alert_events.all(since=query.start)
+        as_held_now(event, held)
+        for event in every
         if event.at < query.end
         and _concerns(event.series.environment, query.environment)
         and _concerns(event.series.app, query.app)
     ]
     rows = [
-        [f"{event.at:%Y-%m-%d %H:%M}", event.kind.replace("_", " "), event.summary] for event in events[:_MOST_ROWS]
+        [
+            f"{event.at:%Y-%m-%d %H:%M}",
+            event.kind.replace("_", " "),
+            event.summary if (says := hold_says(event)) is None else f"{event.summary}; {says}",
+        ]
+        for event in events[:_MOST_ROWS]
     ]
     if not rows:
         return Section(heading="Alerts", parts=(paragraph("None."),))

@@ -74,6 +74,12 @@ def _mark(event: AlertEvent) -> Mapping[str, object]:
     return mark if isinstance(mark, Mapping) else {}
 
 
+def told_from(event: AlertEvent) -> datetime:
+    """From when on it could be told: its own instant, or when it was let go."""
+    until = event.evidence.get("held_until")
+    return datetime.fromisoformat(until) if isinstance(until, str) else event.at
+
+
 def as_held_now(event: AlertEvent, held: Collection[str]) -> AlertEvent:
     """A stored event as it is by now, where `held` are the ids of the alerts that are held back still: what is stored
     of one that ended meanwhile is not written again."""
