@@ -204,7 +204,7 @@ def _whole_slice(query: RateQuery) -> str:
 
 def _alerts(store: Store, query: RateQuery) -> Section:
     every = store.alert_events.all(since=query.start)
-    begun = {event.evidence.get("fired_event_id", event.event_id) for event in every}
+    begun = {str(event.evidence.get("fired_event_id", event.event_id)) for event in every}
     held = begun - {event.evidence.get("fired_event_id") for event in every if event.kind == "resolved"}
     events = [
         as_held_now(event, held)
