@@ -21,9 +21,9 @@ class Action:
     """One thing that a person did.
 
     `matchers` say which series are meant: field -> value, all of them must hold; none means every series. `accept` and
-    `dismiss` close the open alerts of these series at `at`. `acknowledge` stops
-    their reminders. `silence` keeps their events from the channels that happen
-    in [start, end), or were held back until then. `mark` says that something was really wrong in [start, end): it changes nothing, and back-tests
+    `dismiss` close the open alerts of these series at `at`. `acknowledge` stops their reminders. `silence` keeps their
+    events from the channels that happen in [start, end), or were held back until then. `mark` says that something was
+    really wrong in [start, end): it changes nothing, and back-tests
     measure against it. `adopt` made a JudgeId live: its matchers name judge_name, judge_id and the run_id of the
     replay from whose scores its baselines are seeded.
     """
