@@ -97,7 +97,8 @@ def test_an_app_whose_traces_wait_for_their_rest_or_of_which_only_decisions_are_
     store.parts.insert([StoredPart(part=part, ingested_at=START)])
     row = LedgerRow(
         trace_id="d-1", app="decided", environment="production", version="", category="",
-        judge_name="lexical", judge_id=JudgeId("lexical@0"), event_time=START, decision=Decision.SAMPLED_OUT, decided_at=START,
+        judge_name="lexical", judge_id=JudgeId("lexical@0"), event_time=START, decision=Decision.SAMPLED_OUT,
+        decided_at=START,
     )  # fmt: skip
     store.ledger.insert([row])
     for app in ("halves", "decided"):
