@@ -28,6 +28,7 @@ from tracejudge_consumer.alerting.loop import AlertLoop
 from tracejudge_consumer.cli import run
 from tracejudge_consumer.commands.watch import run_alert_loop
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE
+from tracejudge_consumer.views.alert_line import alert_line
 from tracejudge_consumer.watching.watched import Watch
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
@@ -230,7 +231,7 @@ def test_the_metrics_of_who_leads_count_an_alert_once_and_show_it_while_it_is_he
         stop = threading.Event()
 
         def tell(event: AlertEvent) -> None:
-            told.append(event.kind)
+            told.append(str(alert_line(event)).partition(":")[0])
             stop.set()
 
         run_alert_loop(days.loop, stop, tick_s=0.01, tell=tell, watch=watch)
@@ -239,7 +240,7 @@ def test_the_metrics_of_who_leads_count_an_alert_once_and_show_it_while_it_is_he
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(days.loop, "tick", list)
         days.serve(20, good=0.1)
-    assert a_round() == ["firing"]
+    assert a_round() == ["firing, held back"]
     assert sample("tracejudge_alerts_held", because="round_asked") == 1
     days.clock.advance(LONGEST_WAIT.total_seconds())
     assert a_round() == ["firing"]
@@ -250,15 +251,41 @@ def test_the_metrics_of_who_leads_count_an_alert_once_and_show_it_while_it_is_he
 SAYS = "held back, not sent: a round of anchors is to say first whether its judge has moved; it is sent when that finds"
 
 
+def settings_file(folder: Path, days: Days, store_url: str) -> str:
+    path = folder / "tracejudge.toml"
+    path.write_text(
+        f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n'
+        '[anchors]\nset = "golden"\non_judge_drift = "hold"\n'
+        f'[[judges]]\nname = "faithful"\nkind = "faithfulness"\nbase_url = "{days.server.base_url}"\nmodel = "judge"\n'
+        "max_calls_per_h = 1000\n"
+        '[[rules]]\nname = "quality"\njudge = "faithful"\nminimum = 0.75\nno_data_after = "never"\n'
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_watch_that_comes_late_says_in_one_line_that_an_alert_was_let_go(
+    days: Days, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: bool
+) -> None:
+    """Also where a channel prints what is sent, in its own words."""
+    config = settings_file(tmp_path, days, store_url)
+    if terminal:
+        with Path(config).open("a", encoding="utf-8") as file:
+            file.write('[[notifiers]]\ntype = "terminal"\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(days.loop, "tick", list)
+        days.serve(20, good=0.1)
+    days.loop.close()
+    assert run(["watch", "--once", "--config", config]) == EXIT_DONE
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "faithful" in line]
+    assert "; held back for 30 minutes" in line
+    assert "firing: faithful of shop fell" in line
+
+
 def test_every_command_that_shows_an_alert_says_that_it_is_held_back_and_until_when_at_most(
     days: Days, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "tracejudge.toml").write_text(
-        f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n[anchors]\non_judge_drift = "hold"\n'
-        f'[[judges]]\nname = "faithful"\nkind = "faithfulness"\nbase_url = "{days.server.base_url}"\nmodel = "judge"\n'
-        '[[rules]]\nname = "quality"\njudge = "faithful"\nminimum = 0.75\nno_data_after = "never"\n'
-    )
-    more = ("--config", str(tmp_path / "tracejudge.toml"))
+    more = ("--config", settings_file(tmp_path, days, store_url))
 
     def said(*args: str) -> str:
         assert run(["alerts", *args, *more]) == EXIT_DONE

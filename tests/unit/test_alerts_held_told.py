@@ -14,7 +14,7 @@ from tracejudge.alerts import AlertEvent, Engine
 from tracejudge.alerts.judges.held import LONGEST_HOLD, LONGEST_WAIT
 from tracejudge.alerts.judges.hold_mark import as_held_now, hold_says
 from tracejudge.testing import ManualClock
-from tracejudge_consumer.views.alert_line import alert_line
+from tracejudge_consumer.views.alert_line import alert_line, news_of
 from tracejudge_consumer.watching.loop_health import LoopHealth
 from tracejudge_consumer.watching.loop_metrics import LoopMetrics
 
@@ -26,7 +26,7 @@ def mark_of(event: AlertEvent) -> dict[str, object]:
 
 
 def lines(events: list[AlertEvent], *, delivered: bool = False) -> list[str]:
-    return [line for event in events if (line := alert_line(event, delivered=delivered)) is not None]
+    return [line for event in news_of(events) if (line := alert_line(event, delivered=delivered)) is not None]
 
 
 def waiting() -> tuple[Engine, AlertEvent]:
@@ -96,8 +96,20 @@ def test_it_is_one_line_while_it_is_held_and_one_when_it_is_let_go() -> None:
 def test_where_the_terminal_is_a_channel_only_what_it_does_not_get_is_said_beside_it() -> None:
     engine, held = waiting()
     told = only(engine.tick(held.at + LONGEST_WAIT))
-    (line,) = lines([held, told], delivered=True)
+    (line,) = lines([held], delivered=True)
     assert line.startswith("firing, held back: ")
+    assert lines([told], delivered=True) == []
+
+
+def test_what_happens_to_it_in_one_round_is_one_line_as_it_stands_after_it() -> None:
+    engine, held = waiting()
+    still = restored(engine).fold_round(at_minute(121, STRICTER))
+    first, moved = lines([held, *still])
+    assert first == f"firing, held back: {still[1].summary}; {hold_says(still[1])}"
+    assert moved.startswith("judge_drift: ")
+    told = only(engine.tick(held.at + LONGEST_WAIT))
+    assert lines([held, told]) == [f"firing: {told.summary}"]
+    assert lines([held, told], delivered=True) == [], "the channel has said it"
 
 
 def test_an_alert_is_counted_once_however_often_it_is_stored_anew() -> None:

@@ -18,7 +18,7 @@ from tracejudge_consumer.process.shutdown import cut_off, stop_on_signals
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import config_option, json_option
 from tracejudge_consumer.terminal.rendering import to_json
-from tracejudge_consumer.views.alert_line import alert_line
+from tracejudge_consumer.views.alert_line import alert_line, news_of
 from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import build_alert_loop, build_anchor_watch, connect_store
 
@@ -62,7 +62,7 @@ def command(config: str, as_json: bool, once: bool) -> None:
                 events = loop.tick()
                 if anchors is not None and loop.leading:
                     anchors.run_due()  # folded by the next round
-                for event in events:
+                for event in news_of(events):
                     tell(event)
                 if not loop.leading:
                     click.echo("another process leads the alert loop of this store: nothing to do here", err=True)
@@ -106,7 +106,7 @@ def _tick_on(
                 if health is not None and metrics is not None:
                     health.round_done(leading=loop.leading)
                     metrics.round_done(events, leading=loop.leading, channels=loop.channels, held=loop.held)
-                for event in events:
+                for event in news_of(events):
                     tell(event)
             stop.wait(tick_s)
     finally:
