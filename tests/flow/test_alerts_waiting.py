@@ -165,11 +165,8 @@ def test_a_loop_killed_at_any_step_goes_on_waiting_and_tells_once(days: Days, mo
     assert set(kinds(days.channel.events)) == {"judge_drift" if moves else "firing"}
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_what_is_let_go_goes_out_to_every_channel_once_wherever_the_loop_is_killed(
-    days: Days, monkeypatch: pytest.MonkeyPatch, answers: bool
-) -> None:
-    """By the answer of a round, or as none came in time; with evidence, and two channels."""
+def two_channels(days: Days, monkeypatch: pytest.MonkeyPatch) -> RecordingNotifier:
+    """A second channel, and evidence."""
     chat = RecordingNotifier(name="chat")
     make = days._loop
 
@@ -187,6 +184,15 @@ def test_what_is_let_go_goes_out_to_every_channel_once_wherever_the_loop_is_kill
 
     monkeypatch.setattr(days, "_loop", loop)
     days.restart()
+    return chat
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_is_let_go_goes_out_to_every_channel_once_wherever_the_loop_is_killed(
+    days: Days, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    """By the answer of a round, or as none came in time; with evidence, and two channels."""
+    chat = two_channels(days, monkeypatch)
     (held,) = days.serve(20, good=0.1)
     if answers:
         steps = _killed_at_each_step(days, lambda: answered(days))
@@ -204,6 +210,34 @@ def test_what_is_let_go_goes_out_to_every_channel_once_wherever_the_loop_is_kill
         (days.channel.name, 1, 0),
         ("chat", 1, 0),
     }
+
+
+def test_only_what_was_in_transit_at_a_kill_goes_out_again_after_an_alert_was_let_go(
+    days: Days, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = two_channels(days, monkeypatch)
+    days.serve(20, good=0.1)
+    days.clock.advance(LONGEST_WAIT.total_seconds())
+    for last in ("snapshots stored", "events stored", "outbox stored", "delivering", "delivered", "delivery recorded"):
+
+        def die(step: str, last: str = last) -> None:
+            if step == last:
+                raise Killed(step)
+
+        days.checkpoint = lambda _: None
+        days.loop = days._loop("two")
+        # A new leader stores everything again at first, which is no step of letting go.
+        days.loop._engine = days.loop._restore() if days.loop._leadership.take() else None
+        days.checkpoint = days.loop._checkpoint = die
+        with pytest.raises(Killed):
+            days.loop.tick()
+        days.clock.advance(1)
+    days.checkpoint = lambda _: None
+    days.loop = days._loop("two")
+    days.loop.tick()
+    assert sorted(len(channel.events) for channel in (days.channel, chat)) == [1, 2]
+    assert len({event.event_id for channel in (days.channel, chat) for event in channel.events}) == 1
+    assert {(one.sent, one.pending) for one in days.store.outbox.standing()} == {(1, 0)}
 
 
 def test_with_evidence_what_waited_and_was_let_go_in_one_round_is_told_as_it_was_let_go(days: Days) -> None:
