@@ -65,3 +65,16 @@ def test_another_word_for_a_judges_threshold_is_told_its_name(typed: str) -> Non
         File.model_validate({"judges": [{"name": "lexical", "kind": "lexical", typed: 0.7}]})
     (fault,) = faults_of(caught.value)
     assert fault == f"judges[0].{typed}: is not a setting; the least score that passes is called `threshold`"
+
+
+@pytest.mark.parametrize(
+    ("judge", "said"),
+    [
+        (3, "is not text: write it in quotes, got 3"),
+        (["a", "b"], "is not one text: write a single one, in quotes, got ['a', 'b']"),
+    ],
+)
+def test_what_is_no_text_is_told_whether_it_lacks_quotes_or_is_several(judge: object, said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        MinimumRule.model_validate({"name": "r", "judge": judge, "minimum": 0.9})
+    assert faults_of(caught.value) == [f"judge: {said}"]

@@ -30,7 +30,8 @@ def faults_of(error: ValidationError, *, example: str = EXAMPLE) -> list[str]:
         if fault["type"] in ("tuple_type", "list_type", "frozen_set_type", "set_type"):
             message = "is not a list; write one in brackets, also of a single value"
         if fault["type"] == "string_type":
-            message = "is not text: write it in quotes"
+            several = isinstance(fault["input"], list | dict)
+            message = "is not one text: write a single one, in quotes" if several else "is not text: write it in quotes"
         if fault["type"] == "missing":
             lines.append(f"{key}: is missing; {example} shows it")
         elif fault["type"] == "extra_forbidden":
