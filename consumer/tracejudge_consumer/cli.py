@@ -23,6 +23,7 @@ from tracejudge.errors import (
     StoreUnusable,
     TraceJudgeError,
 )
+from tracejudge_consumer.process.arena import share_one_arena
 from tracejudge_consumer.process.ending import end_process
 from tracejudge_consumer.terminal.exit_status import (
     EXIT_DONE,
@@ -113,6 +114,7 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Runs the command line and ends the process with its exit status."""
+    share_one_arena()
     end_process(run(args))
 
 

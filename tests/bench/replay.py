@@ -22,6 +22,7 @@ from tracejudge.clock import SystemClock
 from tracejudge.judging import JudgeTask, Panel, PanelResult, VerdictCache, estimate
 from tracejudge.replay import plan_judge
 from tracejudge.scores import Outcome
+from tracejudge_consumer.process.arena import share_one_arena
 from tracejudge_consumer.process.collector import settled_heap
 
 _AT_HAND: Final = 5_000
@@ -185,4 +186,5 @@ def _sleeper(lengths: Sequence[float]) -> Callable[[int, int], Awaitable[None]]:
 CASES: Final = {"throughput": throughput, "memory": memory, "makespan": makespan, "resume": resume}
 
 if __name__ == "__main__":
+    share_one_arena()  # as the command line does
     sys.exit(main("replay", CASES))
