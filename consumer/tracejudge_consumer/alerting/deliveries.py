@@ -1,11 +1,12 @@
 """Notifications on their way: kept in the store's outbox until their channel has taken them.
 
-At least once, under the event's stable id. What is pending for a channel is put into messages (`alerts/telling/grouping.py`),
-within the channel's limit; which events a message holds is stored before it is sent, so that after a failure or a kill
-the same message is sent again, under the same id. A channel that does not answer holds up only itself: its first
-refusal ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 15 minutes. A message that a channel will
-not have waits like that by itself, with what comes of the same series, and others pass it. When a channel stays silent,
-the others hear of it, once, and of its return; never the channel itself, and never about those events' own fate.
+At least once, under the event's stable id. What is pending for a channel is put into messages
+(`alerts/telling/grouping.py`), within the channel's limit; which events a message holds is stored before it is sent, so
+that after a failure or a kill the same message is sent again, under the same id. A channel that does not answer holds
+up only itself: its first refusal ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 15 minutes. A
+message that a channel will not have waits like that by itself, with what comes of the same series, and others pass it.
+When a channel stays silent, the others hear of it, once, and of its return; never the channel itself, and never about
+those events' own fate.
 """
 
 from __future__ import annotations
