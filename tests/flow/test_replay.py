@@ -161,6 +161,10 @@ def test_a_cap_of_money_holds_over_all_attempts_and_leaves_a_run_to_go_on_with(
     again = at.json(*capped, str(20 * each), expect=EXIT_UNDECIDED)
     assert store.calls.of_run("capped").usd <= 20 * each + 1e-9
     assert not again["complete"]
+    for told in (first, again):
+        known = told["already_settled"] + told["passed"] + told["failed"] + told["invalid"]
+        assert told["traces"] == known + sum(told["decisions"].values())
+        assert told["traces"] + told["not_reached"] == TRACES
     more = at.json(*capped, str(2 * TRACES * each))
     assert more["complete"]
     assert server.stats.calls == TRACES  # whatever the number of attempts

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 from tracejudge.clock import Clock
@@ -166,14 +167,22 @@ class _Replaying:
         opened = OpenPage(place=page.place, counts=counts)
         self._progress.begin(opened)
         if at_once and not await self._put(at_once, opened):
+            self._give_back([*at_once, *chain.from_iterable(single.values())], known)
             return False
         while any(single.values()):
             for left in single.values():
                 bunch = [left.popleft() for _ in range(min(len(left), _TOGETHER))]
                 if bunch and not await self._put(bunch, opened):
+                    self._give_back([*bunch, *chain.from_iterable(single.values())], known)
                     return False
         await self._settle({opened: 1})
         return not self._stopped
+
+    def _give_back(self, unasked: Iterable[JudgeTask], known: Mapping[TraceKey, Known]) -> None:
+        """Counts the traces of these as never reached: of some of their judges nothing was asked."""
+        keys = {_key(task.trace) for task in unasked}
+        settled = sum(len(self._all) - len(self._unsettled(known[key])) for key in keys) if known else 0
+        self.report += ReplayReport(run_id=self._run.run_id, traces=-len(keys), already_settled=-settled)
 
     def _unsettled(self, known: Known) -> frozenset[str]:
         return frozenset(name for name, judge_id in self._judge_ids.items() if judge_id not in known.settled)
