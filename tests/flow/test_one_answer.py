@@ -112,6 +112,17 @@ def test_from_a_users_complaint_to_a_label(at: Workplace, monkeypatch: pytest.Mo
     at("label", "never seen", "--criterion", "faithfulness", "--yes", expect=EXIT_USAGE)
 
 
+def test_a_verdict_about_another_content_than_is_stored_says_so(at: Workplace) -> None:
+    """As after a mapping that found no passages and was corrected: the id comes again, with its texts now."""
+    (at.folder / "without.jsonl").write_text(line(40, source_nodes=[{"node_id": "n"}]) + "\n", encoding="utf-8")
+    (at.folder / "with.jsonl").write_text(line(40) + "\n", encoding="utf-8")
+    for file in ("without.jsonl", "with.jsonl"):
+        at("ingest", file)
+        at("consume", "--until-idle")
+    assert "about another content than stands above: this id came again" in at("show", "t-40")
+    assert "another content" not in at("show", "t-7")
+
+
 def test_a_judge_by_hand_keeps_within_the_cap_of_all_judges(at: Workplace, judge: JudgeServer) -> None:
     with (at.folder / "tracejudge.toml").open("a", encoding="utf-8") as settings:
         settings.write("\n[budget]\nmax_calls_per_h = 0\n")

@@ -46,5 +46,5 @@ def command(trace_id: str, config: str, as_json: bool, environment: str | None, 
     out = console()
     for stored in found:
         show_trace(out, stored, full=full)
-    show_verdicts(out, scores, rows, full=full)
+    show_verdicts(out, scores, rows, full=full, stored=found)
     show_people(out, labels, feedback)

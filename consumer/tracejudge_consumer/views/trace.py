@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
 from tracejudge.counted import counted
-from tracejudge.scores import Label, LedgerRow, Score
+from tracejudge.judging.tasks import content_hash
+from tracejudge.scores import LIVE_RUN, Label, LedgerRow, Score
 from tracejudge.store import StoredFeedback, StoredTrace
 from tracejudge_consumer.terminal.rendering import harmless, ident, instant, money, one_line
 
@@ -55,8 +58,13 @@ def _text(out: Console, title: str, text: str | None, limit: int | None) -> None
         out.print("  " + line)
 
 
-def show_verdicts(out: Console, scores: list[Score], rows: list[LedgerRow], *, full: bool) -> None:
-    """Every verdict with its raw reply, then who did not judge and why."""
+def show_verdicts(
+    out: Console, scores: list[Score], rows: list[LedgerRow], *, full: bool, stored: Sequence[StoredTrace] = ()
+) -> None:
+    """Every verdict with its raw reply, then who did not judge and why. A live one about another content than is
+    `stored` says so: of an id that came twice the first record is kept, and what nobody had judged yet is judged by the
+    later one."""
+    kept = {one.key: content_hash(one.trace) for one in stored if not one.texts_expired}
     for score in scores:
         heuristic = " (heuristic)" if "heuristic" in score.flags else ""
         value = "" if score.score is None else f" {score.score:.3f}"
@@ -64,6 +72,9 @@ def show_verdicts(out: Console, scores: list[Score], rows: list[LedgerRow], *, f
         out.print(Text(f"{verdict}  {score.reason}".rstrip(), style="bold"))
         chance = f"stratum {score.stratum or '–'}, chance of being judged {score.inclusion_probability:g}"
         out.print(f"  {score.judge_id}, run {ident(score.run_id)}, judged {instant(score.judged_at)} UTC; {chance}")
+        content = kept.get(score.key)
+        if content is not None and score.run_id == LIVE_RUN and score.content_hash not in ("", content):
+            out.print("  about another content than stands above: this id came again, and its first record was kept")
         usage = score.usage
         if usage.calls:
             tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens"
