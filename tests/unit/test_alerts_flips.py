@@ -15,6 +15,9 @@ from tracejudge.alerts import AlertEvent, DriftPolicy, Engine
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.judges.drift import JudgeDrift
 from tracejudge.alerts.judges.flips import TOLD_AT, sign_test
+from tracejudge.alerts.notifiers.formats import told
+from tracejudge.alerts.notifiers.terminal import line
+from tracejudge.alerts.telling.told import evidence_lines
 from tracejudge.anchors import AnchorRound
 
 STRICTER = [case for case in TRUTH if TRUTH[case]][:26]
@@ -57,8 +60,8 @@ def test_a_judge_that_moves_at_its_second_round_is_told_in_words() -> None:
     assert event.kind == "judge_drift"
     assert event.summary == (
         "judge lexical moved: 26 of 100 anchors passed and fail now, 0 the other way; on 100 anchors it says the same "
-        "as before on 74 % (65-82 %), and passes 24 % of them instead of 50 %; told of less than one judge in 500 that "
-        "did not move"
+        "as before on 74 % (65-82 %), and passes 24 % of them instead of 50 %; a steady judge is told of wrongly in "
+        "less than 1 of 500 cases"
     )
     assert (event.evidence["now_failed"], event.evidence["now_passed"], event.heuristic) == (26, 0, True)
     standing = engine.judges.standing(JUDGE)
@@ -70,6 +73,18 @@ def test_a_judge_that_moves_at_its_second_round_is_told_in_words() -> None:
     assert kinds(back) == ["judge_steady"]
     assert back[0].evidence["fired_event_id"] == event.event_id
     assert kinds(engine.fold_round(judged(9, STRICTER))) == ["judge_drift"], "and the agreement is known by now"
+
+
+def test_whoever_is_told_of_a_judge_that_moved_is_told_what_to_do() -> None:
+    _, event = moved_at_once()
+    means, step = evidence_lines(event)
+    assert means.startswith("what it means: the judge judges frozen traces otherwise")
+    name = dict(event.series.group)["anchors"].partition("@")[0]
+    assert f"`tracejudge anchors show {name}`" in step
+    assert f"`tracejudge alerts accept event_id={event.event_id}`" in step
+    assert "pin the judge's model" in step
+    assert all(one in told(event) for one in (means, step)), "whole in a channel's message"
+    assert line(event).endswith(step), "and on the terminal"
 
 
 def test_ten_flips_one_way_are_not_enough_and_few_verdicts_do_not_make_it_steady() -> None:

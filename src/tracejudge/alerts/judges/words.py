@@ -57,7 +57,9 @@ def drift_event(watched: WatchedJudge, against: Against, *, open_alerts: Sequenc
         evidence = {"evidence_hours": alert.evidence_hours, "alarm_hours": alert.alarm_hours}
     elif standing is not None and early is not None:
         at = early.at
-        summary += f"{moved_words(standing)}; told of less than one judge in {0.5 / TOLD_AT:g} that did not move"
+        summary += (
+            f"{moved_words(standing)}; a steady judge is told of wrongly in less than 1 of {0.5 / TOLD_AT:g} cases"
+        )
         evidence = {"look": watched.flips.looks}
     else:
         raise ValueError(f"{series.key!r} has no open alert; call this right after it fired")

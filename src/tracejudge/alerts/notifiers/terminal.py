@@ -7,12 +7,14 @@ from datetime import timezone
 from typing import TextIO
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.telling.next_step import next_steps
 from tracejudge.alerts.telling.notify import NotDelivered
 from tracejudge.alerts.telling.told import where_it_fell
 
 
 class TerminalNotifier:
-    """One line an event: instant (UTC), severity, kind, summary, id, and where it fell, if that is known."""
+    """One line an event: instant (UTC), severity, kind, summary, id, and where it fell, if that is known; of a
+    judge that moved the next step."""
 
     def __init__(self, *, name: str = "terminal", stream: TextIO | None = None) -> None:
         self._name = name
@@ -37,4 +39,5 @@ def line(event: AlertEvent) -> str:
     text = f"{at:%Y-%m-%d %H:%M:%S}Z {event.severity} {event.kind}: {event.summary} [{event.event_id}]"
     if where := where_it_fell(event):
         text += f"; {where}"
+    text += "".join(f"; {step}" for step in next_steps(event)[-1:])
     return "".join(char if char.isprintable() else "?" for char in text)

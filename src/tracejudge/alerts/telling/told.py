@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from datetime import timezone
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.alerts.telling.next_step import next_steps
 
 
 def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
-    """Where it fell, retrieval or generation, the traces to look at, and how often this was wrong before; none for an
-    event without evidence. Names in them come from producers: escape them for where they go."""
+    """Where it fell, retrieval or generation, the traces to look at, and how often this was wrong before; of a judge
+    that moved what to do about it; none for an event without evidence. Names in them come from producers: escape them
+    for where they go."""
     evidence = event.evidence
     lines = [said for part in ("slices", "retrieval_or_generation") if (said := _says(evidence.get(part)))]
     known = bool(lines)
@@ -24,7 +26,7 @@ def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
     if isinstance(gathered := evidence.get("gathered"), str):
         lines.append(gathered)
     lines += [said for part in measured if (said := _says(evidence.get(part)))]
-    return tuple(lines)
+    return (*lines, *next_steps(event))
 
 
 def where_it_fell(event: AlertEvent) -> str:
