@@ -24,13 +24,16 @@ from tracejudge.evidence.words import (
     resampled_says,
     slices_say,
 )
+from tracejudge.store import Store
 from tracejudge_consumer.alerting.evidence import AlertEvidence
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.terminal.fitting import FittedTable
 from tracejudge_consumer.terminal.options import OutFile, Span, config_option, json_option
 from tracejudge_consumer.terminal.rendering import console, ident, instant, percent, progress_bar, table, to_json
+from tracejudge_consumer.views.alert_event import heading, show_event
 from tracejudge_consumer.wiring import build_evidence, connect_store, stored_held
 
+_SHORTEST_ID = 4
 _MOST_ATTRIBUTES = 3
 _MOST_VALUES = 8
 
@@ -41,10 +44,11 @@ _MOST_VALUES = 8
 Examples:
   tracejudge alerts show 9f2c41d08e6b4b0f8f6c2a5d3e1b7a90
   tracejudge alerts show 9f2c41d08e6b4b0f8f6c2a5d3e1b7a90 --html alert.html --texts
-  tracejudge alerts show 9f2c41d08e6b4b0f8f6c2a5d3e1b7a90 --measure 300d
+  tracejudge alerts show 9f2c41d0 --measure 300d
 
-The evidence is computed anew from the scores that are stored, as of the alert: traces judged later play no part. Of an
-event that is no alert, what was stored with it is shown.""",
+The beginning of an id is enough where only one event has it. The evidence is computed anew from the scores that are
+stored, as of the alert: traces judged later play no part. Of an event that is no alert, what was stored with it is
+shown.""",
 )
 @click.argument("event_id")
 @config_option
@@ -62,14 +66,11 @@ def show(event_id: str, config: str, as_json: bool, target: str | None, days: ti
     """Where it fell, retrieval or generation, the worst traces, and how far to trust the rule."""
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
-        event = next(iter(store.alert_events.get([event_id])), None)
-        if event is None:
-            raise NotFound(f"no alert event {ident(event_id)!r}; `tracejudge alerts` lists them with their ids")
-        event = as_held_now(event, {one.event_id for one in stored_held(store)})
+        event = as_held_now(_event(store, event_id), {one.event_id for one in stored_held(store)})
         if not tells_of_a_fall(event):
             if target is not None:
                 raise NotFound(
-                    f"event {event_id} is of kind {event.kind!r} and has no page; that of its alert is that of "
+                    f"event {event.event_id} is of kind {event.kind!r} and has no page; that of its alert is that of "
                     f"{event.evidence.get('fired_event_id', 'no firing event')}"
                 )
             _tell(event, as_json=as_json)
@@ -90,6 +91,19 @@ def show(event_id: str, config: str, as_json: bool, target: str | None, days: ti
         out.print(f"page: {target}")
 
 
+def _event(store: Store, event_id: str) -> AlertEvent:
+    """The event of this id, or the only one whose id begins so."""
+    if exact := store.alert_events.get([event_id]):
+        return exact[0]
+    found = store.alert_events.beginning(event_id, limit=3) if len(event_id) >= _SHORTEST_ID else []
+    if not found:
+        raise NotFound(f"no alert event {ident(event_id)!r}; `tracejudge alerts` lists them with their ids")
+    if len(found) > 1:
+        names = ", ".join(one.event_id for one in found[:2])
+        raise NotFound(f"several alert events begin with {ident(event_id)!r}, such as {names}: write more of the id")
+    return found[0]
+
+
 def _measured(settings: Settings, explainer: AlertEvidence, evidence: Evidence, days: int) -> Evidence:
     name = evidence.event.series.rule
     rule = next((one for one in settings.rules if one.name == name), None)
@@ -107,16 +121,13 @@ def _tell(event: AlertEvent, *, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(event))
         return
-    from tracejudge_consumer.commands.alerts import show_event
-
     show_event(console(), event)
 
 
 def show_evidence(out: Console, evidence: Evidence) -> None:
     """Prints everything that is known about one alert."""
     event = evidence.event
-    heuristic = ", heuristic" if event.heuristic else ""
-    out.print(Text(f"{instant(event.at)}  {event.kind} ({event.severity}{heuristic})", style="bold"))
+    out.print(Text(heading(event), style="bold"))
     out.print(f"  {ident(event.summary)}")
     if (held := hold_says(event)) is not None:
         _line(out, "told", held)

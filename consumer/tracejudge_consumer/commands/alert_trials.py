@@ -16,6 +16,7 @@ from tracejudge.alerts.detecting.delay import smallest_drop
 from tracejudge.alerts.judges.hold_mark import hold_numbers, hold_says
 from tracejudge.alerts.judges.words import moved_words, state_words
 from tracejudge.alerts.rules.slices import is_of_trace, is_other, trace_fields
+from tracejudge.alerts.series.wording import of_what_fires
 from tracejudge.alerts.trial import TrialFile, TrialResult, run_trial
 from tracejudge.counted import counted
 from tracejudge.errors import SettingsError
@@ -222,7 +223,7 @@ def explain(config: str, as_json: bool) -> None:
                 percent(status.baseline),
                 percent(status.boundary),
                 _share(status),
-                _evidence(status.evidence) if status.promises else _by_chance(status.chance_per_30d),
+                of_what_fires(status.evidence) if status.promises else _by_chance(status.chance_per_30d),
                 "–" if (volume := volumes[status.key]) is None else f"{volume:.0f}",
                 _points(seen["within_hour"]),
                 _points(seen["within_day"]),
@@ -285,11 +286,6 @@ def _share(status: SeriesStatus) -> str:
     if status.share is None or status.false_alarms is None:
         return "–"
     return f"{100 * status.share:.3g} % of {status.false_alarms}"
-
-
-def _evidence(share: float) -> str:
-    """In percent of what fires; what is far above it is no better known by more digits."""
-    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %" if share < 10 else "over 1000 %"
 
 
 def _by_chance(per_30d: float | None) -> str:

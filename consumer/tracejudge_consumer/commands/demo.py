@@ -21,7 +21,6 @@ from tracejudge.errors import SettingsError
 from tracejudge.reports import read_rates
 from tracejudge.store import RateQuery, ScoreFilter, Store
 from tracejudge.windows import floor_to
-from tracejudge_consumer.commands.alerts import show_event
 from tracejudge_consumer.commands.consume import consumer_of
 from tracejudge_consumer.commands.ledger import dead_letters, equation
 from tracejudge_consumer.commands.rates import rates_table
@@ -33,6 +32,7 @@ from tracejudge_consumer.process.collector import settled_heap
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.rendering import console, harmless, interval, money, percent, progress_bar
+from tracejudge_consumer.views.alert_event import show_event
 from tracejudge_consumer.wiring import build_alert_loop, build_transport, connect_store
 from tracejudge_sdk import TraceClient
 from tracejudge_sdk.trace import Trace

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Final
 
 from tracejudge.alerts.judges.hold_mark import hold_says
-from tracejudge.alerts.series.wording import percent
+from tracejudge.alerts.series.wording import of_what_fires, percent
 from tracejudge.comparing.paired import Estimate
 from tracejudge.counted import counted
 from tracejudge.evidence.gather import MOST_ROWS, Evidence, in_reading_order
@@ -195,9 +195,9 @@ def _worst(evidence: Evidence, quotes: Quotes | None) -> Section:
 def _trust(evidence: Evidence) -> Section:
     told = evidence.event.evidence
     rows = [
-        ["detector: fires below", _number(told.get("boundary"), share=True)],
-        ["evidence, hours without a false alarm it is worth", _number(told.get("evidence_hours"))],
-        ["fires at", _number(told.get("alarm_hours"))],
+        ["fires below", _percent(told.get("boundary"))],
+        ["learned baseline", _percent(told.get("baseline"))],
+        ["evidence, of what fires", _evidence(told.get("evidence_hours"), told.get("alarm_hours"))],
         ["rate before, by event time", rate_of(evidence.before)],
         ["rate since", rate_of(evidence.since)],
     ]
@@ -212,10 +212,13 @@ def _trust(evidence: Evidence) -> Section:
     return Section(heading="How far to trust it", parts=tuple(parts))
 
 
-def _number(value: object, *, share: bool = False) -> str:
-    if not isinstance(value, float | int) or isinstance(value, bool):
-        return ""
-    return percent(float(value)) if share else f"{value:,.0f}"
+def _percent(value: object) -> str:
+    return percent(float(value)) if isinstance(value, float | int) and not isinstance(value, bool) else ""
+
+
+def _evidence(hours: object, needed: object) -> str:
+    known = isinstance(hours, float | int) and isinstance(needed, float | int) and needed
+    return of_what_fires(float(hours) / float(needed)) if known else ""  # type: ignore[arg-type]
 
 
 def _value(one: Measure, value: float) -> str:

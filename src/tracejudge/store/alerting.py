@@ -62,6 +62,18 @@ class AlertEvents(Table[AlertEvent]):
             "WHERE event_id IN {event_ids:Array(String)} ORDER BY at, event_id", {"event_ids": list(event_ids)}
         )
 
+    def beginning(self, prefix: str, *, limit: int = 2) -> list[AlertEvent]:
+        """The events whose id begins so, in the order of their ids."""
+        return self._select(
+            f"WHERE startsWith(event_id, {{prefix:String}}) ORDER BY event_id LIMIT {int(limit)}", {"prefix": prefix}
+        )
+
+    def count(self, *, since: datetime) -> int:
+        """How many events there are from `since` on."""
+        where = Where().add("at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
+        ((found,),) = self._connection.query(f"SELECT count() FROM alert_events FINAL {where}", where.parameters)
+        return int(found)
+
     def _encode(self, value: AlertEvent) -> Row:
         series = value.series
         return (

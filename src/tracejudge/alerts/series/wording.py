@@ -43,6 +43,15 @@ def percent_points(share: float) -> str:
     return f"{points:g} point" + ("" if points == 1 else "s")
 
 
+def of_what_fires(share: float) -> str:
+    """Evidence for a person: in percent of what fires. What is far above it is no better known by more digits.
+
+    >>> of_what_fires(0.0123), of_what_fires(1.28), of_what_fires(1e9)
+    ('1.2 %', '128 %', 'over 1000 %')
+    """
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %" if share < 10 else "over 1000 %"
+
+
 def rate_of(bucket: Bucket) -> PassRate | None:
     """The pass rate of these rows; None when there are none."""
     return pass_rate({"": bucket}) if bucket.n else None
