@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
@@ -37,6 +37,8 @@ class PipelineReport:
     invalid: int = 0
     invalid_reasons: Mapping[str, int] = field(default_factory=dict)
     ledger: Mapping[Decision, int] = field(default_factory=dict)
+    scored_by: Mapping[str, int] = field(default_factory=dict)  # by judge: its scores, invalid ones too
+    not_applicable: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by judge: the reasons
     settled: int = 0  # (trace, judge) pairs skipped because a settled score is stored
     asked: int = 0  # (trace, judge) pairs handed to the panel
     judge_calls: int = 0  # calls to models, failed ones too
@@ -67,18 +69,28 @@ class PipelineReport:
                 if mapping := getattr(one, name):
                     counted.update(mapping)
             total[name] = dict(counted)
+        reasons: dict[str, Counter[str]] = {}
+        for one in reports:
+            for judge, counts in one.not_applicable.items():
+                reasons.setdefault(judge, Counter()).update(counts)
+        total["not_applicable"] = {judge: dict(counts) for judge, counts in reasons.items()}
         total["ended"] = next((one.ended for one in reversed(reports) if one.ended), "")
         return cls(**total)
 
 
 _NUMBERS: Final = tuple(one.name for one in fields(PipelineReport) if one.default == 0)
-_COUNTS: Final = tuple(one.name for one in fields(PipelineReport) if one.default_factory is dict)
+_COUNTS: Final = tuple(
+    one.name for one in fields(PipelineReport) if one.default_factory is dict and one.name != "not_applicable"
+)
 
 
 class Tally:
     """Counts what judges say while it comes, one trace after the other; `report` gives it as one value."""
 
-    __slots__ = ("_failed", "_invalid_reasons", "_ledger", "_passed", "_refused", "abandoned", "asked", "judge_calls")
+    __slots__ = (
+        "_failed", "_invalid_reasons", "_ledger", "_not_applicable", "_passed", "_refused", "_scored_by", "abandoned",
+        "asked", "judge_calls",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.asked = 0
@@ -88,11 +100,14 @@ class Tally:
         self._failed = 0
         self._invalid_reasons: Counter[str] = Counter()
         self._ledger: Counter[Decision] = Counter()
+        self._scored_by: Counter[str] = Counter()
+        self._not_applicable: dict[str, Counter[str]] = defaultdict(Counter)
         self._refused: Counter[str] = Counter()
 
     def stored(self, results: Iterable[PanelResult], refused: Mapping[str, int]) -> None:
         """The store has these, but for `refused` rows, by reason."""
         for result in results:
+            self._scored_by.update([score.judge_name for score in result.scores])
             for score in result.scores:  # by identity: an Enum's hash is a call of a function
                 if score.outcome is Outcome.PASSED:
                     self._passed += 1
@@ -102,6 +117,8 @@ class Tally:
                     self._invalid_reasons[score.reason] += 1
             for row in result.ledger:
                 self._ledger[row.decision] += 1
+                if row.decision is Decision.NOT_APPLICABLE:
+                    self._not_applicable[row.judge_name][row.reason] += 1
             self.judge_calls += len(result.calls)
         if refused:
             self._refused.update(refused)
@@ -116,5 +133,7 @@ class Tally:
             invalid=self._invalid_reasons.total(),
             invalid_reasons=dict(self._invalid_reasons),
             ledger=dict(self._ledger),
+            scored_by=dict(self._scored_by),
+            not_applicable={judge: dict(reasons) for judge, reasons in self._not_applicable.items()},
             dead_letters=dict(self._refused),
         )

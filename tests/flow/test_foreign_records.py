@@ -124,6 +124,35 @@ def test_a_file_of_another_form_is_ingested_and_scored(
     assert (judged["reason"], judged["traces"]) == ("no_passage_text", 2)
 
 
+def test_a_mapping_that_finds_no_texts_is_told_by_consume_and_ledger(
+    folder: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(folder, *(foreign(number) for number in range(19)), foreign(19, answer=""))
+    assert run(["consume", "--until-idle"]) == EXIT_DONE
+    said = capsys.readouterr().out
+    assert "not applicable to lexical: 19 no_passage_text, 1 no_response" in said
+    hint = (
+        "hint: 19 of 20 traces of lexical came without the text of a passage: look at source_nodes of [intake.mapping]"
+    )
+    assert hint in said
+    assert run(["ledger", "--since", "2026-01-01T00:00:00Z"]) == EXIT_DONE
+    said = capsys.readouterr().out
+    assert "not applicable to lexical (heuristic): 19 no_passage_text, 1 no_response" in said
+    assert hint in said
+    assert run(["ledger", "--since", "2026-01-01T00:00:00Z", "--json"]) == EXIT_DONE
+    told = json.loads(capsys.readouterr().out)
+    assert told["lines"][0]["not_applicable"] == {"no_passage_text": 19, "no_response": 1}
+    assert hint == f"hint: {told['hints'][0]}"[: len(hint)]
+
+
+def test_where_few_traces_lack_something_there_is_no_hint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(folder, foreign(1), make_trace(2).model_dump(mode="json"), make_trace(3).model_dump(mode="json"))
+    assert run(["consume", "--until-idle"]) == EXIT_DONE
+    said = capsys.readouterr().out
+    assert "not applicable to lexical: 1 no_passage_text" in said
+    assert "hint" not in said
+
+
 def test_a_wrong_mapping_is_told_with_its_key(folder: Path, store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     settings(folder, store_url, after='qestion = "x"\nversion = "a..b"\n')
     assert run(["config", "check"]) == EXIT_USAGE

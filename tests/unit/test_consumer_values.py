@@ -178,11 +178,20 @@ def test_the_lag_of_a_partition_that_went_away_is_no_longer_shown() -> None:
 
 
 def test_reports_add_up() -> None:
-    one = PipelineReport(records=3, passed=2, dead_letters={"not_json": 1}, ledger={Decision.FILTERED: 1})
-    two = PipelineReport(records=2, failed=1, dead_letters={"not_json": 1, "not_utf8": 2}, ended="idle")
+    one = PipelineReport(
+        records=3, passed=2, dead_letters={"not_json": 1}, ledger={Decision.FILTERED: 1}, not_applicable={"a": {"x": 1}}
+    )
+    two = PipelineReport(
+        records=2,
+        failed=1,
+        dead_letters={"not_json": 1, "not_utf8": 2},
+        ended="idle",
+        not_applicable={"a": {"x": 2}, "b": {"y": 1}},
+    )
     both = one + two
     assert (both.records, both.scored, both.dead, both.ended) == (5, 3, 4, "idle")
     assert dict(both.dead_letters) == {"not_json": 2, "not_utf8": 2}
+    assert both.not_applicable == {"a": {"x": 3}, "b": {"y": 1}}
     assert dict(both.ledger) == {Decision.FILTERED: 1}
 
 

@@ -19,7 +19,8 @@ from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.settings import Settings, load_settings, without_password
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.terminal.options import config_option, json_option
-from tracejudge_consumer.terminal.rendering import console, harmless, progress_bar, to_json
+from tracejudge_consumer.terminal.rendering import console, harmless, ident, progress_bar, to_json
+from tracejudge_consumer.views.not_applicable import lacking_hint, reasons_in_words
 from tracejudge_consumer.watching.json_logs import JsonFormatter
 from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_pipeline, connect_store
@@ -64,7 +65,7 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
     if as_json:
         click.echo(to_json(report))
     else:
-        tell(report)
+        tell(report, settings)
         if unread:
             console().print("stopped before the end of the queue: run it again, it goes on from there")
     # What goes on to work with a queue that was read to its end must not take a part of it for that.
@@ -103,7 +104,7 @@ def progress_line(text: str, *, hidden: bool) -> Iterator[Callable[[PipelineRepo
         yield show
 
 
-def tell(report: PipelineReport) -> None:
+def tell(report: PipelineReport, settings: Settings) -> None:
     """What the run did, in a few lines."""
     out = console()
     out.print(
@@ -121,6 +122,10 @@ def tell(report: PipelineReport) -> None:
         out.print(f"  {number} invalid: {harmless(reason)}")
     for decision, number in sorted(report.ledger.items(), key=lambda item: item[0].value):
         out.print(f"  {number} {decision.value.replace('_', ' ')}")
+    for judge, reasons in sorted(report.not_applicable.items()):
+        out.print(f"  not applicable to {ident(judge)}: {reasons_in_words(reasons)}")
+        if hint := lacking_hint(judge, reasons, judged=report.scored_by.get(judge, 0), settings=settings):
+            out.print(f"  hint: {hint}")
     for reason, number in sorted(report.dead_letters.items()):
         out.print(f"  {_dead_letters(number)}: {harmless(reason)}")
     out.print(f"  {counted(report.judge_calls, 'judge call')}")

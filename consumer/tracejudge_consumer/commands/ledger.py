@@ -13,10 +13,11 @@ from tracejudge.scores import LIVE_RUN, RESERVED_RUNS, Decision
 from tracejudge.store import DeadCount, LedgerLine
 from tracejudge_consumer.choosing.named_run import require_run
 from tracejudge_consumer.choosing.named_slice import require_slice
-from tracejudge_consumer.settings import load_settings
+from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.terminal.rendering import console, harmless, ident, instant, table, to_json
+from tracejudge_consumer.views.not_applicable import lacking_hint, reasons_in_words
 from tracejudge_consumer.wiring import connect_store
 
 
@@ -70,9 +71,10 @@ def command(
     dead: Counter[str] = Counter()
     for place in places:
         dead[place.reason] += place.count
+    hints = _hints(lines, settings)
     if as_json:
         facts = {"since": since, "until": end, "run": run_id, "environment": environment, "app": app, "lines": lines}
-        click.echo(to_json({**facts, "dead_letters": dead, "dead_letters_by_partition": places}))
+        click.echo(to_json({**facts, "dead_letters": dead, "dead_letters_by_partition": places, "hints": hints}))
         return EXIT_FAILED if gaps else EXIT_DONE
     out = console()
     if not lines:
@@ -89,6 +91,11 @@ def command(
     if places:
         out.print(dead_table(places, hourly=hourly))
     for line in lines:
+        if line.not_applicable:
+            out.print(f"not applicable to {_label(line)}{_of_hour(line)}: {reasons_in_words(line.not_applicable)}")
+    for hint in hints:
+        out.print(f"hint: {hint}")
+    for line in lines:
         if waiting := line.decisions.get(Decision.UNDECIDED, 0):
             out.print(
                 f"{counted(waiting, 'trace waits', 'traces wait')} for {_label(line)}{_of_hour(line)}: judged when it "
@@ -100,6 +107,17 @@ def command(
             f"{_of_hour(line)}: {_remedy(run_id)}"
         )
     return EXIT_FAILED if gaps else EXIT_DONE
+
+
+def _hints(lines: Sequence[LedgerLine], settings: Settings) -> list[str]:
+    """Where to look for what nearly all traces of a judge lack, over all hours together."""
+    judged: Counter[str] = Counter()
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    for line in lines:
+        judged[line.judge_name] += line.passed + line.failed + line.invalid
+        reasons[line.judge_name].update(line.not_applicable)
+    found = [lacking_hint(name, reasons[name], judged=judged[name], settings=settings) for name in sorted(reasons)]
+    return [hint for hint in found if hint is not None]
 
 
 def _remedy(run_id: str) -> str:

@@ -102,5 +102,5 @@ def command(config: str) -> int:
                 thread.join()
     if failures:
         raise failures[0]
-    tell(report)
+    tell(report, settings)
     return EXIT_DONE

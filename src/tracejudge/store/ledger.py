@@ -129,13 +129,16 @@ class Ledger(Table[LedgerRow]):
         first = {name: registered[name].first for name in names if name in registered and run_id == LIVE_RUN}
         found: dict[tuple[str, datetime | None], Counter[str]] = defaultdict(Counter)
         ids: dict[tuple[str, datetime | None], Counter[JudgeId]] = defaultdict(Counter)
+        reasons: dict[tuple[str, datetime | None], Counter[str]] = defaultdict(Counter)
         flagged: set[str] = set()
         for start, end in days:
-            for hour_s, name, judge_id, fate, heuristic, count in self._fates(
+            for hour_s, name, judge_id, fate, reason, heuristic, count in self._fates(
                 scope.within(start, end), run_id, names, first
             ):
                 hour = _hour(hour_s, hourly)
                 found[name, hour][fate] += count
+                if fate == Decision.NOT_APPLICABLE.value:
+                    reasons[name, hour][reason] += count
                 if judge_id:
                     ids[name, hour][JudgeId(judge_id)] += count
                 if heuristic:
@@ -150,6 +153,7 @@ class Ledger(Table[LedgerRow]):
                     seen.most_common(1)[0][0] if seen else self._judges.live_at(name, until) or JudgeId(name),
                     hour,
                     found[name, hour],
+                    reasons[name, hour],
                     heuristic=name in flagged if known is None else known.heuristic,
                 )
             )
@@ -182,25 +186,28 @@ class Ledger(Table[LedgerRow]):
         return [(max(since, midnight), min(until, midnight + timedelta(days=1))) for midnight in midnights]
 
     def _fates(self, window: Where, run_id: str, names: Sequence[str], first: Mapping[str, datetime]) -> list[Row]:
-        """Counts of what became of each trace, by hour and judge: an outcome, a decision, or "unaccounted"."""
+        """Counts of what became of each trace, by hour and judge: an outcome, a decision (with its reason where it is
+        not applicable), or "unaccounted"."""
         where = f"{window} AND run_id = {{run_id:String}}"
         trace = "judge_name, environment, app, event_time, trace_id"
         plain = "toString(judge_name) AS judge_name, environment, app, event_time, trace_id"
         # A score beats a decision, those beat each other by _STRENGTH, anything beats having nothing; of several
         # JudgeIds of one name the first counts.
         return self._connection.query(
-            "SELECT toUnixTimestamp(toStartOfHour(event_time)) AS hour, judge_name, winner.2, winner.1, max(flagged), "
-            "count() FROM ("
-            f"SELECT {trace}, argMin((fate, judge_id), (rank, at, judge_id)) AS winner, max(flag) AS flagged FROM ("
-            f"SELECT {plain}, toString(judge_id) AS judge_id, toString(outcome) AS fate, "
+            "SELECT toUnixTimestamp(toStartOfHour(event_time)) AS hour, judge_name, winner.2, winner.1, winner.3, "
+            "max(flagged), count() FROM ("
+            f"SELECT {trace}, argMin((fate, judge_id, why), (rank, at, judge_id)) AS winner, "
+            "max(flag) AS flagged FROM ("
+            f"SELECT {plain}, toString(judge_id) AS judge_id, toString(outcome) AS fate, '' AS why, "
             "if(outcome = 'invalid', 1, 0) AS rank, judged_at AS at, toUInt8(has(flags, 'heuristic')) AS flag "
             f"FROM scores FINAL {where} UNION ALL "
             f"SELECT {plain}, toString(judge_id) AS judge_id, toString(decision) AS fate, "
+            "if(decision = 'not_applicable', toString(reason), '') AS why, "
             "multiIf(decision = 'incomplete', 4, decision = 'undecided', 3, 2) AS rank, decided_at AS at, "
             "toUInt8(0) AS flag "
             f"FROM ledger FINAL {where} UNION ALL "
             "SELECT judge.1 AS judge_name, environment, app, event_time, trace_id, '' AS judge_id, "
-            "'unaccounted' AS fate, 5 AS rank, toDateTime64(0, 6, 'UTC') AS at, toUInt8(0) AS flag "
+            "'unaccounted' AS fate, '' AS why, 5 AS rank, toDateTime64(0, 6, 'UTC') AS at, toUInt8(0) AS flag "
             f"FROM (SELECT environment, app, event_time, trace_id, ingested_at FROM traces FINAL {window}) "
             "ARRAY JOIN arrayZip({names:Array(String)}, {firsts_ms:Array(Int64)}) AS judge "
             "WHERE toUnixTimestamp64Milli(ingested_at) >= judge.2"
@@ -278,7 +285,9 @@ def _registered(judges: Sequence[RegisteredJudge]) -> dict[str, _Registered]:
     return found
 
 
-def _line(name: str, judge_id: JudgeId, hour: datetime | None, fates: Counter[str], *, heuristic: bool) -> LedgerLine:
+def _line(
+    name: str, judge_id: JudgeId, hour: datetime | None, fates: Counter[str], reasons: Counter[str], *, heuristic: bool
+) -> LedgerLine:
     return LedgerLine(
         judge_name=name,
         judge_id=judge_id,
@@ -290,6 +299,7 @@ def _line(name: str, judge_id: JudgeId, hour: datetime | None, fates: Counter[st
         decisions={decision: fates[decision.value] for decision in Decision if fates[decision.value]},
         unaccounted=fates["unaccounted"],
         heuristic=heuristic,
+        not_applicable=dict(reasons.most_common()),
     )
 
 

@@ -178,6 +178,7 @@ class LedgerLine:
     decisions: Mapping[Decision, int]
     unaccounted: int
     heuristic: bool = False
+    not_applicable: Mapping[str, int] = field(default_factory=dict)  # by reason: what decisions counts as a number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
