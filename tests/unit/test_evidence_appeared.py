@@ -110,3 +110,15 @@ def test_prompt_model_and_index_that_come_together_are_each_told() -> None:
 )  # fmt: skip
 def test_what_was_there_or_holds_too_little_is_not_told(traces: list[JudgedRow], started: int) -> None:
     assert found(traces, started=started) == ()
+
+
+def test_a_release_that_was_healthy_before_the_fall_says_so_and_does_not_lead() -> None:
+    healthy = [*rows(0, 600, failing=10, version="v41"), *rows(600, 700, failing=10, version="v42")]
+    traces = [*healthy, *rows(700, 820, failing=2, version="v42")]
+    (one,) = found(traces, started=700)
+    assert one.well_until is not None
+    assert one.well_until.estimate == pytest.approx(0.9, abs=0.01)
+    assert "UTC, passed 90.0 % (" in appeared_says(one)
+    assert "until the fall began, and all 120 judged traces since" in appeared_says(one)
+    (late,) = found(RELEASE, started=640)
+    assert late.well_until is None, "the start is an estimate: it was as bad before it"

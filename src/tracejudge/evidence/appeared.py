@@ -16,7 +16,7 @@ from typing import Final
 
 from tracejudge.evidence.slicing import bucket_of
 from tracejudge.store import JudgedRow
-from tracejudge.windows import PassRate, pass_rate
+from tracejudge.windows import PassRate, enough, pass_rate
 
 RELEASED: Final = ("version", "prompt_version", "model", "index_version")
 """What people change on purpose, at one moment."""
@@ -25,6 +25,7 @@ _HOLDS: Final = 0.9  # of what came after it: a rollout leaves a few of the old 
 _MOST: Final = 0.5  # of all since the start, which may be early as well
 _CANARY: Final = 0.2  # of all since the start: enough to have moved the whole
 _FEWEST: Final = 5  # rows on either side
+_ENOUGH: Final = 20.0  # effective traces of it before the fall, to say that it was healthy then
 _SHORTEST_LEAD: Final = timedelta(hours=1)
 
 
@@ -43,6 +44,9 @@ class Appeared:
     before: PassRate | None
     since: PassRate | None
     beside: PassRate | None = None
+    well_until: PassRate | None = None
+    """Its rate from its first trace to the estimated start, where that is nearer to what was before than to what came:
+    it was there and healthy, so that the fall began with something else."""
 
 
 def appeared(
@@ -99,12 +103,23 @@ def _value(
         before=pass_rate({"": bucket_of(old)}),
         since=pass_rate({"": bucket_of(own)}),
     )
+    earlier = pass_rate({"": bucket_of(row for row in before if row.fields.get(name) == value)})
+    if _went_well(earlier, found):
+        found = replace(found, well_until=earlier)
     holds = sum(row.fields.get(name) == value for row in after)
     if len(own) >= _MOST * len(since) and holds >= _HOLDS * len(after):
         return found
     beside = pass_rate({"": bucket_of(row for row in later if row.fields.get(name) != value)})
     worse = _below(found.since, found.before) and _below(found.since, beside)
     return replace(found, beside=beside) if worse else None
+
+
+def _went_well(earlier: PassRate | None, found: Appeared) -> bool:
+    if not enough(earlier, _ENOUGH) or not _below(found.since, found.before):
+        return False
+    rates = [rate.estimate for rate in (earlier, found.before, found.since) if rate is not None]
+    own, before, since = (rate if rate is not None else 0.0 for rate in rates)
+    return own > (before + since) / 2.0
 
 
 def _below(one: PassRate | None, other: PassRate | None) -> bool:

@@ -22,7 +22,7 @@ from tracejudge.evidence.appeared import Appeared, appeared
 from tracejudge.evidence.reading import Reading, read
 from tracejudge.evidence.resampled import Resampled
 from tracejudge.evidence.slicing import bucket_of, cut
-from tracejudge.evidence.standing_out import Finding, SlicedBy, mix_of, split, standing_out, without_copies
+from tracejudge.evidence.standing_out import Finding, SlicedBy, mix_first, mix_of, split, standing_out, without_copies
 from tracejudge.evidence.track_record import TrackRecord, track_record
 from tracejudge.evidence.worst import WorstTrace, worst_traces
 from tracejudge.pages.svg import Point
@@ -129,7 +129,7 @@ def gather(store: Store, event: AlertEvent, *, criteria: Mapping[str, str], acti
         rows_since=_stored(store, query, since),
         enough=is_enough,
         appeared=_unnamed(appeared(before, since, started=started, until=event.at), findings),
-        findings=tuple(findings),
+        findings=tuple(mix_first(findings)),
         looked_at=looked_at,
         sliced_by=tuple(split(slices.attributes)) if slices is not None else (),
         like_ids=slices.like_ids if slices is not None else (),

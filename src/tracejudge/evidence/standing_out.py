@@ -100,7 +100,22 @@ def standing_out(attributes: Iterable[Attribute]) -> tuple[list[Finding], int]:
 def mix_of(findings: Sequence[Finding]) -> str | None:
     """The attribute whose mix explains more than half of the change, where that is the strongest finding."""
     first = findings[0] if findings else None
-    return first.attribute if first is not None and first.kind == "mix" and first.share_of_change > 0.5 else None
+    return first.attribute if first is not None and _mostly_mix(first) else None
+
+
+def mix_first(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings as they are told: a mix that explains more than half of the change comes before what is stronger
+    only by being surer."""
+    return sorted(findings, key=lambda finding: not _mostly_mix(finding))
+
+
+def mix_leads(findings: Sequence[Finding]) -> bool:
+    """Whether a mix explains more than half of the change."""
+    return any(map(_mostly_mix, findings))
+
+
+def _mostly_mix(finding: Finding) -> bool:
+    return finding.kind == "mix" and finding.share_of_change > 0.5
 
 
 def without_copies(findings: Sequence[Finding], rows: Sequence[JudgedRow]) -> list[Finding]:

@@ -119,6 +119,7 @@ def _appeared(one: Appeared) -> dict[str, Any]:
         "before": rate_numbers(one.before),
         "since": rate_numbers(one.since),
         "beside": rate_numbers(one.beside),
+        "well_until": rate_numbers(one.well_until),
     }
 
 

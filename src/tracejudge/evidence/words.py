@@ -10,16 +10,19 @@ from tracejudge.counted import counted
 from tracejudge.evidence.appeared import Appeared
 from tracejudge.evidence.gather import MIN_EFFECTIVE, MOST_ROWS, Evidence
 from tracejudge.evidence.resampled import Resampled
-from tracejudge.evidence.standing_out import Finding
+from tracejudge.evidence.standing_out import Finding, mix_leads
 from tracejudge.evidence.track_record import TrackRecord
 from tracejudge.windows import PassRate
 
 
 def slices_say(evidence: Evidence) -> str:
     """What appeared, then where it fell: the strongest finding, or that there is none, or that there is too little to
-    tell."""
-    new = [appeared_says(one) for one in evidence.appeared]
-    return "; ".join([*new, _where_says(evidence)])
+    tell. What cannot have begun it comes last: what was healthy before the fall, or any of it where the mix explains
+    more than half."""
+    led = mix_leads(evidence.findings)
+    first = [appeared_says(one) for one in evidence.appeared if not led and one.well_until is None]
+    last = [appeared_says(one) for one in evidence.appeared if led or one.well_until is not None]
+    return "; ".join([*first, _where_says(evidence), *last])
 
 
 def appeared_says(one: Appeared) -> str:
@@ -28,8 +31,9 @@ def appeared_says(one: Appeared) -> str:
     name = f"{plain(one.attribute)} {plain(one.value)}"
     since = "since" if one.since_at == one.at else f"since {_minute(one.since_at)}"
     beside = f", {rate_of(one.beside)} of the others" if one.beside is not None else ""
+    well = f", passed {rate_of(one.well_until)} until the fall began" if one.well_until is not None else ""
     return (
-        f"{name} appeared about {_minute(one.at)} UTC, and {held} judged traces {since} are of it: "
+        f"{name} appeared about {_minute(one.at)} UTC{well}, and {held} judged traces {since} are of it: "
         f"{rate_of(one.since)} of them pass{beside}, {rate_of(one.before)} before"
     )
 
@@ -57,7 +61,9 @@ def _where_says(evidence: Evidence) -> str:
         )
     first, *more = evidence.findings
     others = f"; also {', '.join(map(name_of, more[:3]))}" if more else ""
-    return finding_says(first) + others
+    overlap = len({one.attribute for one in evidence.findings}) > 1
+    note = " (slices of several attributes hold the same traces, so their shares of the fall do not add up)"
+    return finding_says(first) + others + (note if overlap else "")
 
 
 def finding_says(finding: Finding) -> str:
