@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tracejudge.testing import ManualClock
 from tracejudge_consumer.intake import RawRecord
 from tracejudge_consumer.intake.mapping import ForeignForm, MappedReader
 from tracejudge_consumer.intake.mapping_settings import MappingSettings
@@ -120,7 +121,7 @@ def test_six_lines_read_a_log_with_ids_only() -> None:
 def test_a_record_delivered_again_is_the_same_trace_and_another_one_is_not() -> None:
     first, again = read(SIX_LINES, FOREIGN), read(SIX_LINES, FOREIGN, timestamp_ms=1)
     assert first.trace_id == again.trace_id
-    assert read(SIX_LINES, {**FOREIGN, "ts": 1}).trace_id != first.trace_id
+    assert read(SIX_LINES, {**FOREIGN, "ts": 1_767_268_801}).trace_id != first.trace_id
 
 
 def test_without_a_time_of_its_own_a_record_has_that_of_the_queue() -> None:
@@ -230,6 +231,50 @@ def test_what_is_no_instant_is_refused_with_path_and_remedy(source: dict[str, st
     assert error.field == "event_time"
     assert "'when.t'" in str(error)
     assert words in str(error)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "words"),
+    [
+        ("epoch_ms", 1767268800, "which as epoch_ms is 1970-01-21T10:54:28Z, before 2000; as epoch_s it is 2026-01-01"),
+        ("epoch_ms", "1767268800", 'set format = "epoch_s"'),
+        (
+            "epoch_s",
+            1767268800000,
+            "beyond the calendar as epoch_s; as epoch_ms it is 2026-01-01T12:00:00Z: set format",
+        ),
+        ("epoch_ns", 1767268800000000, 'set format = "epoch_us"'),
+        ("epoch_s", 1767355201, "is 2026-01-02T12:00:01Z, more than a day in the future: set format to its unit"),
+        ("epoch_s", 946684799, "is 1999-12-31T23:59:59Z, before 2000"),
+        ("epoch_ms", 0, "is 1970-01-01T00:00:00Z, before 2000"),
+        ("epoch_ms", -1.5, "before 2000"),
+    ],
+)
+def test_a_number_that_is_no_time_of_an_answer_is_refused_with_its_unit(unit: str, value: Any, words: str) -> None:
+    error = read_error(value, unit, now=NOON)
+    assert (error.reason, error.field) == ("unmapped", "event_time")
+    assert f"event_time: the path 't' leads to {value}" in str(error)
+    assert words in str(error)
+
+
+def test_a_number_of_tomorrow_is_taken_and_a_text_of_any_year() -> None:
+    reader = MappedReader(mapped({"path": "t", "format": "epoch_s"}, now=NOON), app="a")
+    assert reader(raw({"q": "?", "t": 1767355200})).event_time == NOON + timedelta(days=1)
+    assert reader(raw({"q": "?", "t": 946684800})).event_time.year == 2000
+    texts = MappedReader(mapped({"path": "t"}, now=NOON), app="a")
+    assert texts(raw({"q": "?", "t": "1999-01-01T00:00:00Z"})).event_time.year == 1999
+    assert texts(raw({"q": "?", "t": "2030-01-01T00:00:00Z"})).event_time.year == 2030
+
+
+def mapped(source: dict[str, str], *, now: datetime) -> ForeignForm:
+    settings = MappingSettings.model_validate({"query": "q", "event_time": source})
+    return ForeignForm(settings, clock=ManualClock(now))
+
+
+def read_error(value: Any, unit: str, *, now: datetime) -> RecordError:
+    with pytest.raises(RecordError) as caught:
+        MappedReader(mapped({"path": "t", "format": unit}, now=now), app="a")(raw({"q": "?", "t": value}))
+    return caught.value
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------

@@ -14,11 +14,10 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
-from pydantic import TypeAdapter, ValidationError
-
+from tracejudge.clock import Clock, SystemClock
 from tracejudge_consumer.intake import RawRecord
+from tracejudge_consumer.intake.instants import instant_of
 from tracejudge_consumer.intake.mapping_settings import (
     MappingSettings,
     NodesSource,
@@ -32,29 +31,33 @@ from tracejudge_sdk.errors import RecordError
 from tracejudge_sdk.trace import SCHEMA_VERSION, Record
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_PER_SECOND: Final = {"epoch_s": 1, "epoch_ms": 1_000, "epoch_us": 1_000_000, "epoch_ns": 1_000_000_000}
-_ISO: Final = TypeAdapter(datetime)
 _NUMBERS: Final = frozenset({"latency_ms", "head_probability"})
 _PROSE: Final = frozenset({"query", "response", "error", "reference"})  # a number here is a mistake of the path
 _ABSENT: Final = object()
 
 
 class ForeignForm:
-    """The mapping of the settings, ready to read. A value: nothing changes it."""
+    """The mapping of the settings, ready to read. A value: nothing changes it.
 
-    def __init__(self, settings: MappingSettings) -> None:
+    `clock` says which times are far in the future, where they are read from a number.
+    """
+
+    def __init__(self, settings: MappingSettings, *, clock: Clock | None = None) -> None:
+        clock = clock or SystemClock()
         self._paths: dict[str, str] = {}
         self._readers: dict[str, Callable[[Any], Any]] = {}
         for name in MappingSettings.model_fields:
             source = getattr(settings, name)
             if isinstance(source, dict):
                 if source:
-                    self._readers[name] = _tags({tag: _reader(f"tags.{tag}", one) for tag, one in source.items()})
+                    self._readers[name] = _tags(
+                        {tag: _reader(f"tags.{tag}", one, clock) for tag, one in source.items()}
+                    )
                     self._paths[name] = ", ".join(one.path for one in source.values() if one.path is not None)
             elif source is not None:
                 if name == "query":
                     source = source.model_copy(update={"required": True})
-                self._readers[name] = _reader(name, source)
+                self._readers[name] = _reader(name, source, clock)
                 self._paths[name] = getattr(source, "path", None) or "a const"
 
     def values(self, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,13 +118,15 @@ def _default(found: dict[str, Any], name: str, value: Any) -> None:
         found[name] = value
 
 
-def _reader(name: str, source: ValueSource | TimeSource | NodesSource | TurnsSource) -> Callable[[Any], Any]:
+def _reader(
+    name: str, source: ValueSource | TimeSource | NodesSource | TurnsSource, clock: Clock
+) -> Callable[[Any], Any]:
     """From a record to the field's value, or _ABSENT."""
     if isinstance(source, ValueSource) and source.path is None:
         const = source.const
         return lambda _: const
     path = JsonPath.parse(source.path or "")
-    convert = _converter(name, source)
+    convert = _converter(name, source, clock)
 
     def read(record: Any) -> Any:
         try:
@@ -143,9 +148,11 @@ def _reader(name: str, source: ValueSource | TimeSource | NodesSource | TurnsSou
     return read
 
 
-def _converter(name: str, source: ValueSource | TimeSource | NodesSource | TurnsSource) -> Callable[[Any], Any]:
+def _converter(
+    name: str, source: ValueSource | TimeSource | NodesSource | TurnsSource, clock: Clock
+) -> Callable[[Any], Any]:
     if isinstance(source, TimeSource):
-        return lambda value: _instant(value, source)
+        return lambda value: instant_of(value, source, now=clock.now)
     if isinstance(source, NodesSource):
         return _nodes(source)
     if isinstance(source, TurnsSource):
@@ -191,44 +198,6 @@ def _number(value: Any, scale: float | None) -> Any:
     if type(value) not in (int, float) or not math.isfinite(value):
         raise ValueError(f"{value!r:.60}, which is no finite number")
     return value if scale is None else value * scale
-
-
-def _instant(value: Any, source: TimeSource) -> datetime:
-    per_second = _PER_SECOND.get(source.format)
-    if per_second is not None:
-        return _since_epoch(value, per_second)
-    if not isinstance(value, str):
-        raise ValueError(f'{value!r:.60}: a number needs format = "epoch_s" or "epoch_ms"')
-    try:
-        if source.format != "iso":
-            moment = datetime.strptime(value, source.format)  # noqa: DTZ007 - the zone is looked after below
-        elif value[4:5] == "-":
-            moment = _ISO.validate_python(value)
-        else:
-            raise ValueError("not a date")
-    except (ValueError, ValidationError):
-        raise ValueError(f"{value!r:.60}, which is no instant of format {source.format!r}") from None
-    if moment.tzinfo is None:
-        if source.zone is None:
-            raise ValueError(f'{value!r:.60}, which names no time zone: set zone = "UTC", or the zone it is written in')
-        moment = moment.replace(tzinfo=ZoneInfo(source.zone))
-    return moment
-
-
-def _since_epoch(value: Any, per_second: int) -> datetime:
-    if isinstance(value, str):
-        try:
-            value = int(value) if value.lstrip("-").isdigit() else float(value)
-        except ValueError:
-            raise ValueError(f"{value!r:.60}, which is no number") from None
-    if type(value) not in (int, float):
-        raise ValueError(f"{value!r:.60}, which is no number")
-    try:
-        # Whole numbers stay whole: a float of nanoseconds since 1970 is off by a hundred of them.
-        microseconds = value * 1_000_000 // per_second if type(value) is int else round(value * 1_000_000 / per_second)
-        return _EPOCH + timedelta(microseconds=microseconds)
-    except (OverflowError, ValueError):
-        raise ValueError(f"{value!r:.60}, which is beyond the calendar") from None
 
 
 def _nodes(source: NodesSource) -> Callable[[Any], Any]:
