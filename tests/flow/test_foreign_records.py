@@ -22,7 +22,7 @@ from tracejudge.testing import make_trace
 from tracejudge_consumer.cli import run
 from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.intake.resolve import NodeResolver, load_hook
-from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_USAGE
+from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 
 SIX_LINES = """
 [intake.mapping]
@@ -151,6 +151,47 @@ def test_where_few_traces_lack_something_there_is_no_hint(folder: Path, capsys: 
     said = capsys.readouterr().out
     assert "not applicable to lexical: 1 no_passage_text" in said
     assert "hint" not in said
+
+
+def test_a_mapping_is_tried_without_anything_being_sent(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings(folder, "chdb:///not-made", after='tags = { region = "geo" }\n')
+    lines = [
+        foreign(1, question="what \x1b[31mis\u202e it?\ntwo", geo="eu\x1b]"),
+        {"answer": "no question"},
+        foreign(3, doc_ids=[]),
+        foreign(4, ts=1_767_268_800_000),
+        {"answer": "none either"},
+    ]
+    (folder / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert run(["ingest", "log.jsonl", "--app", "shop", "--dry-run", "--lines", "3"]) == EXIT_DONE
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "\u202e" not in said
+    assert "line 1: trace line-" in said
+    assert "time      2026-01-01 12:00:01 UTC" in said
+    assert "passages  2, 0 of them with text" in said
+    assert "region=eu" in said
+    assert "line 2: unreadable: unmapped: query: the path 'question' leads nowhere" in said
+    assert "line 4" not in said
+    assert "log.jsonl: 5 lines, 2 readable, 3 unreadable; nothing was sent" in said
+    assert "2 unreadable: unmapped: query" in said
+    assert 'set format = "epoch_ms"' in said
+    assert {path.name for path in folder.iterdir()} == {"tracejudge.toml", "log.jsonl"}
+    assert run(["ingest", "log.jsonl", "--app", "shop", "--dry-run", "--json"]) == EXIT_DONE
+    (tried,) = json.loads(capsys.readouterr().out)
+    assert (tried["lines"], tried["readable"], tried["unreadable"]) == (5, 2, 3)
+    assert (tried["first"][0]["passages"], tried["first"][0]["passages_with_text"]) == (2, 0)
+    assert tried["first"][0]["event_time"] == "2026-01-01T12:00:01.000Z"
+    (folder / "log.jsonl").write_text("{}")
+    assert run(["ingest", "log.jsonl", "--app", "shop", "--dry-run"]) == EXIT_FAILED
+
+
+def test_the_check_of_the_settings_tells_how_to_try_the_mapping(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["config", "check"]) == EXIT_DONE
+    said = capsys.readouterr().out
+    assert "mapping  query, response, source_nodes, event_time, latency_ms (try it: tracejudge ingest --dry-run" in said
 
 
 def test_a_wrong_mapping_is_told_with_its_key(folder: Path, store_url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,9 @@ def _show(config: str, settings: Settings) -> None:
     out.print(f"{config}: ok")
     out.print(f"queue  {without_password(settings.queue)}  (group {settings.consumer.group})")
     out.print(f"store  {without_password(settings.store)}")
+    if mapping := settings.intake.mapping:
+        given = ", ".join(name for name in type(mapping).model_fields if name in mapping.model_fields_set)
+        out.print(f"mapping  {given} (try it: tracejudge ingest --dry-run FILE)")
     rows = []
     for spec, cost in zip(settings.judges, estimate(settings.judges, traces_per_day=1000), strict=True):
         rows.append(

@@ -17,10 +17,11 @@ from tracejudge.counted import counted
 from tracejudge.datasets import BrokenLine, EventTimes, Line, LineForm, event_times, read_lines
 from tracejudge.scores import DeadLetter, Label
 from tracejudge.store import Store
-from tracejudge_consumer.settings import load_settings, without_password
+from tracejudge_consumer.settings import Settings, load_settings, without_password
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.options import Moment, Span, config_option, json_option
 from tracejudge_consumer.terminal.rendering import console, one_line, progress_bar, to_json
+from tracejudge_consumer.views.dry_run import show_tried, try_lines
 from tracejudge_consumer.wiring import build_line_form, build_transport, connect_store
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError, TransportUnavailable
@@ -51,11 +52,12 @@ class IngestReport:
 Examples:
   tracejudge ingest answers.jsonl.gz --app shop
   tracejudge ingest old.jsonl --event-time 2026-01-31T00:00:00Z --event-step 1m
+  tracejudge ingest log.jsonl --dry-run --lines 3     what the mapping makes of the first lines; sends nothing
 
 One JSON object a line, as in the wire contract, plain or gzip. A line without event_time takes the file's
 modification time plus its number in milliseconds, so that a file ingested twice changes nothing. Labels go to
 the store; a line that cannot be read becomes a dead letter with its reason. Lines of another form are read through
-[intake.mapping] of the settings.""",
+[intake.mapping] of the settings; try one with --dry-run (exit status 1: no line can be read).""",
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @config_option
@@ -63,6 +65,10 @@ the store; a line that cannot be read becomes a dead letter with its reason. Lin
 @click.option("--app", default=None, help="The app of lines that name none.")
 @click.option("--event-time", type=Moment(), default=None, help="Event time of the first line that has none.")
 @click.option("--event-step", type=Span(), default="1s", show_default=True, help="Step from line to line.")
+@click.option("--dry-run", is_flag=True, help="Show what the first lines would become; send and store nothing.")
+@click.option(
+    "--lines", type=click.IntRange(0, 1000), default=5, show_default=True, help="With --dry-run: show so many lines."
+)
 def command(
     files: tuple[str, ...],
     config: str,
@@ -70,11 +76,15 @@ def command(
     app: str | None,
     event_time: datetime | None,
     event_step: timedelta,
+    dry_run: bool,
+    lines: int,
 ) -> int:
     """Send files of traces to the queue."""
     settings = load_settings(config, require_caps=False)
     times = None if event_time is None else event_times(event_time, event_step.total_seconds())
     form = build_line_form(settings)
+    if dry_run:
+        return _try(settings, files, app=app, times=times, form=form, most=lines, as_json=as_json)
     reports = []
     with connect_store(settings, create=True) as store:
         transport = build_transport(settings)
@@ -113,6 +123,34 @@ def command(
     else:
         out.print("next: tracejudge consume --until-idle (or nothing, where `consume` or `up` runs)")
     return status
+
+
+def _try(
+    settings: Settings,
+    files: tuple[str, ...],
+    *,
+    app: str | None,
+    times: EventTimes | None,
+    form: LineForm | None,
+    most: int,
+    as_json: bool,
+) -> int:
+    """Neither queue nor store is opened: a mapping is tried before there is one."""
+    tried = []
+    for name in files:
+        found = read_lines(Path(name), app=app, event_time=times, form=form)
+        tried.append(try_lines(Path(name).name, found, most=most))
+    if as_json:
+        click.echo(to_json(tried))
+    else:
+        out = console()
+        if form is None:
+            out.print("no [intake.mapping] in the settings: lines are read in our own form")
+        for one in tried:
+            show_tried(out, one)
+        if settings.intake.resolve_nodes is not None:
+            out.print(f"texts of bare ids come from {settings.intake.resolve_nodes} when the consumer reads them")
+    return EXIT_DONE if any(one.readable for one in tried) else EXIT_FAILED
 
 
 def ingest_file(
