@@ -1,6 +1,6 @@
 """What stands behind an alert: where it fell, in which half of the system, what to read, and how far to trust it."""
 
-from tracejudge.evidence.decomposition import Decomposition, SlicePart, decompose
+from tracejudge.comparing.decomposition import Decomposition, SlicePart, decompose
 from tracejudge.evidence.gather import MOST_ROWS, Evidence, gather, in_reading_order, tells_of_a_fall
 from tracejudge.evidence.page import evidence_page
 from tracejudge.evidence.reading import Reading

@@ -1,9 +1,10 @@
 """Retrieval or generation: did worse passages reach the generator, or did it make less of passages as good as before?
 
-The verdicts that fell are split by what is known of the passages of the same traces (decomposition.py): by the verdict
-of a judge of context relevancy where one has looked at them, else by thirds of the best retrieval score. What moved
-between these groups (more irrelevant passages, lower scores) is the retrieval's part of the change; what changed within
-them (passages as good as before, answers worse) is the generation's. Both parts have intervals, at 97.5 % each.
+The verdicts that fell are split by what is known of the passages of the same traces (comparing/decomposition.py): by
+the verdict of a judge of context relevancy where one has looked at them, else by thirds of the best retrieval score.
+What moved between these groups (more irrelevant passages, lower scores) is the retrieval's part of the change; what
+changed within them (passages as good as before, answers worse) is the generation's. Both parts have intervals, at 97.5
+% each.
 
     retrieval    only the first part lies below zero, or it makes up four fifths of the change
     generation   only the second
@@ -21,8 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from tracejudge.comparing.decomposition import decompose
 from tracejudge.comparing.paired import Estimate
-from tracejudge.evidence.decomposition import decompose
 from tracejudge.evidence.measures import Measure, measures_of
 from tracejudge.evidence.slicing import bucket_of, sums_by
 from tracejudge.store import JudgedRow

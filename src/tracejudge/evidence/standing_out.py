@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from math import hypot
 from typing import Final, Literal
 
+from tracejudge.comparing.decomposition import Decomposition, SlicePart, decompose
 from tracejudge.comparing.paired import Estimate
 from tracejudge.comparing.unpaired import difference
-from tracejudge.evidence.decomposition import Decomposition, SlicePart, decompose
 from tracejudge.evidence.slicing import OTHER, Attribute
 from tracejudge.scores import Bucket
 from tracejudge.store import JudgedRow

@@ -13,7 +13,7 @@ decomposition of Oaxaca (1973) and Blinder (1973). c changes no total where no s
 one; it makes a slice's own mix tell whether better or worse traffic than the mean grew.
 
 Intervals of the totals are linearised: each row's influence on the total is a_s' + b_s' (x - rate_s), whose squares add
-up from the sums of a Bucket. Rows are taken as independent; copies are put together before (slicing.py).
+up from the sums of a Bucket. Rows are taken as independent; copies are put together before (evidence, slicing.py).
 """
 
 from __future__ import annotations
