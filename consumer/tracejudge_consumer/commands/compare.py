@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Final
 
@@ -24,6 +25,7 @@ from tracejudge_consumer.choosing.comparable import (
     the_judge,
 )
 from tracejudge_consumer.choosing.named_slice import require_slice
+from tracejudge_consumer.choosing.trace_fields import trace_fields, where_option
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
 from tracejudge_consumer.terminal.rendering import console, ident, interval, money, one_line, percent, table, to_json
@@ -32,6 +34,8 @@ from tracejudge_consumer.views.preference import show_preference
 from tracejudge_consumer.wiring import connect_store
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+_ONLY_LIVE: Final = "--where is for two versions on different live traffic: --by version, without --cases"
 
 
 @click.command(
@@ -43,6 +47,7 @@ called so, they are VERSIONS. Examples:
   tracejudge compare live:lexical live:faithfulness  two judges on live traffic
   tracejudge compare try-1 try-2 --since 30d --flips 20 --by category
   tracejudge compare v41 v42 --by version --since 2d        a canary: two versions on different live traffic
+  tracejudge compare v41 v42 --by version --where tags.tenant=acme
   tracejudge compare v41 v42 --cases --judge faithfulness   two pipelines on the same questions (case_id)
   tracejudge compare v41 v42 --cases --judge duel --run duel-1   by a pairwise judge: whose answers are better?
 
@@ -62,6 +67,7 @@ test of the flips.""",
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--by", type=click.Choice(["version", "category", "app"]), default=None, help="Slice by this field.")
+@where_option
 @click.option("--criterion", default=None, help="Hold both against labels of this.  [default: what each measures]")
 @click.option(
     "--flips", "kept_flips", type=click.IntRange(0, 1000), default=6, show_default=True, help="Flips to show."
@@ -79,6 +85,7 @@ def command(
     environment: str | None,
     app: str | None,
     by: str | None,
+    also: tuple[str, ...],
     criterion: str | None,
     kept_flips: int,
 ) -> None:
@@ -86,6 +93,9 @@ def command(
     if not cases and (judge is not None or case_run != LIVE_RUN):
         raise click.UsageError("--judge and --run are for --cases; else write RUN:JUDGE for A and B")
     check_order(since, until)
+    fields = trace_fields(also)
+    if fields and (cases or by != "version"):
+        raise click.UsageError(_ONLY_LIVE)
     where = TraceFilter(start=since, end=until, environment=environment, app=app)
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
@@ -104,10 +114,14 @@ def command(
         elif by == "version" and not {a.partition(":")[0], b.partition(":")[0]} & set(store.scores.run_ids()):
             if a == b:
                 raise click.UsageError(f"A and B are both version {a!r}: name two versions")
-            query = RateQuery(start=since or _BEGINNING, end=until or store.now(), environment=environment, app=app)
+            query = RateQuery(
+                start=since or _BEGINNING, end=until or store.now(), environment=environment, app=app, also=fields
+            )
             found = check_release(store, query, new=b, old=a, allowed_drop=0.02)
-            show_canary(a, b, found, chosen=_chosen(where), as_json=as_json)
+            show_canary(a, b, found, chosen=_chosen(where, fields), as_json=as_json)
             return
+        elif fields:
+            raise click.UsageError(_ONLY_LIVE)
         else:
             side_a, side_b = side_of(store, a), side_of(store, b)
             a, b = (f"{side.run_id}:{side.judge}" for side in (side_a, side_b))  # `live` alone says not by whom
@@ -139,11 +153,12 @@ def command(
         )
 
 
-def _chosen(where: TraceFilter) -> list[str]:
+def _chosen(where: TraceFilter, fields: Mapping[str, str]) -> list[str]:
     """The options that chose this traffic, for `release check`."""
     start = where.start.isoformat() if where.start is not None else None
     end = where.end.isoformat() if where.end is not None else None
     said = [("--environment", where.environment), ("--app", where.app), ("--since", start), ("--until", end)]
+    said += [("--where", f"{name}={value}") for name, value in fields.items()]
     return [word for option, value in said if value for word in (option, value)]
 
 

@@ -18,6 +18,7 @@ from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_tr
 from tracejudge.windows import enough, floor_to
 from tracejudge_consumer.choosing.named_run import require_run
 from tracejudge_consumer.choosing.named_slice import elsewhere, require_judge, require_slice
+from tracejudge_consumer.choosing.trace_fields import trace_fields, where_option
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import (
     Moment,
@@ -70,7 +71,7 @@ read from sums by the minute, which know neither; --exact reads every row of the
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
 @click.option("--step", default="1h", show_default=True, help="Length of a window, or `all` for one.")
 @click.option("--by", "group_by", multiple=True, metavar="FIELD", help=f"Slice by {_FIELDS} or tags.NAME.")
-@click.option("--where", "also", multiple=True, metavar="FIELD=VALUE", help="Only where the trace's field is this.")
+@where_option
 @click.option("--facts", "with_facts", is_flag=True, help="Also traffic, latency, cost and change per window.")
 @click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
 @click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
@@ -134,7 +135,7 @@ def command(
         category=category,
         run_id=run_id,
         group_by=group_by,
-        also=_conditions(also),
+        also=trace_fields(also),
     )
     settings = load_settings(config, require_caps=False)
     configured = {spec.name for spec in settings.judges}
@@ -191,18 +192,6 @@ def _hints(store: Store, query: RateQuery, configured: Collection[str]) -> list[
 def _much_fewer(line: RateLine) -> bool:
     """So many fewer effective samples that somebody who reads both numbers asks why."""
     return line.rate is not None and line.rate.judged >= _MANY and line.rate.n_eff < line.rate.judged / 2
-
-
-def _conditions(also: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for text in also:
-        name, separator, value = text.partition("=")
-        if not separator or not is_trace_field(name):
-            raise click.BadParameter(
-                f"{text!r} is not FIELD=VALUE with {', '.join(TRACE_FIELDS)} or tags.NAME", param_hint="--where"
-            )
-        found[name] = value
-    return found
 
 
 def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effective: float, bars: bool = True) -> object:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Final
 
 import click
 
+from tracejudge.counted import counted
 from tracejudge.errors import NothingToDecide
 from tracejudge.reports import (
     BY_MINUTE_IN_WORDS,
+    LEAST_COMPARED,
+    WITHIN_FIELDS,
     ReleaseCheck,
     ReleaseLine,
     ReleaseWindow,
@@ -17,9 +21,10 @@ from tracejudge.reports import (
     judge_labels,
 )
 from tracejudge.scores import LIVE_RUN
-from tracejudge.store import RateQuery
+from tracejudge.store import RateQuery, is_trace_field
 from tracejudge.windows import PassRate
 from tracejudge_consumer.choosing.named_slice import require_judge, require_slice
+from tracejudge_consumer.choosing.trace_fields import trace_fields, where_option
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED
 from tracejudge_consumer.terminal.options import (
@@ -30,10 +35,12 @@ from tracejudge_consumer.terminal.options import (
     group_config_option,
     json_option,
 )
-from tracejudge_consumer.terminal.rendering import console, ident, instant, percent, table, to_json
+from tracejudge_consumer.terminal.rendering import console, ident, instant, one_line, percent, table, to_json
+from tracejudge_consumer.views.mix import mixes_in_words
 from tracejudge_consumer.wiring import connect_store
 
 _STATUS = {Verdict.NO_WORSE: EXIT_DONE, Verdict.WORSE: EXIT_FAILED, Verdict.NOT_ENOUGH: EXIT_UNDECIDED}
+_MOST_NAMED: Final = 6  # values left out; --json has more
 _WORDS = {Verdict.NO_WORSE: "no worse", Verdict.WORSE: "WORSE", Verdict.NOT_ENOUGH: "not enough yet"}
 
 
@@ -55,12 +62,17 @@ def command() -> None:
 Examples:
   tracejudge release check v42 --against v41
   tracejudge release check v42 --against v41 --app shop --judge faithfulness --max-drop 3 --since 2d
+  tracejudge release check v42 --against v41 --within tags.tenant     the tenants are others, or in another mix
+  tracejudge release check v42 --against v41 --where tags.tenant=acme
 
 Exit status: 0 no worse by more than --max-drop, 1 worse, 2 not enough judged traces yet, or none.
 
 Both rates are weighted, and each judge is compared with itself only. The verdict is read off the interval of the
-difference: no worse when all of it lies above -max-drop, worse when all of it lies below. Decide beforehand when you
-will look: asking again after each trace until the answer pleases makes any interval too narrow.""",
+difference: no worse when all of it lies above -max-drop, worse when all of it lies below. With --within it is the
+difference within the values of that field that both have, each weighted by its share of NEW's traffic; values with
+fewer than 5 effective samples on a side are left out, and nothing is decided where less than 80 % of NEW's traffic is
+left. Without it a line says where another mix explains a good part of the difference. Decide beforehand when you will
+look: asking again after each trace until the answer pleases makes any interval too narrow.""",
 )
 @click.argument("new")
 @click.option("--against", "old", required=True, metavar="VERSION", help="The release to compare with.")
@@ -77,6 +89,10 @@ will look: asking again after each trace until the answer pleases makes any inte
 @click.option("--environment", default="production", show_default=True, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
+@where_option
+@click.option(
+    "--within", default=None, metavar="FIELD", help=f"Compare within values of {', '.join(WITHIN_FIELDS)} or tags.NAME."
+)
 @click.option("--since", type=Moment(), default="7d", show_default=True, help="From when on, by event time.")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
 @exact_option
@@ -103,6 +119,8 @@ def check(
     environment: str,
     app: str | None,
     judge: str | None,
+    also: tuple[str, ...],
+    within: str | None,
     since: datetime,
     until: datetime | None,
     exact: bool | None,
@@ -115,7 +133,9 @@ def check(
         raise click.BadParameter(f"{old!r} is the release that is checked: name another", param_hint="--against")
     if end <= since:
         raise click.BadParameter("is not before --until", param_hint="--since")
-    query = RateQuery(start=since, end=end, environment=environment, app=app, judge=judge)
+    if within is not None and within not in WITHIN_FIELDS and not is_trace_field(within):
+        raise click.BadParameter(f"{within!r} is not {', '.join(WITHIN_FIELDS)} or tags.NAME", param_hint="--within")
+    query = RateQuery(start=since, end=end, environment=environment, app=app, judge=judge, also=trace_fields(also))
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         try:
@@ -128,6 +148,7 @@ def check(
                 minimum_effective=min_effective,
                 confidence=confidence,
                 exact=exact,
+                within=within,
             )
         except NothingToDecide as nothing:
             require_judge(store, judge, run_id=LIVE_RUN, configured={spec.name for spec in settings.judges})
@@ -137,9 +158,11 @@ def check(
             return EXIT_UNDECIDED
     if as_json:
         window = {"start": since, "end": end}
-        click.echo(to_json({"new": new, "old": old, "max_drop": points / 100, "window": window, "check": result}))
+        asked = {"new": new, "old": old, "max_drop": points / 100, "window": window, "where": query.also}
+        click.echo(to_json({**asked, "check": result}))
     else:
-        _show(new, old, points, confidence, result, asked=f"{instant(since)} to {instant(end)}")
+        where = "".join(f", {ident(name)} {ident(value) or '(none)'}" for name, value in query.also.items())
+        _show(new, old, points, confidence, result, asked=f"{instant(since)} to {instant(end)} (UTC){where}")
     return _STATUS[result.verdict]
 
 
@@ -150,21 +173,31 @@ def _show(new: str, old: str, points: float, confidence: float, result: ReleaseC
             ident(names[line.judge_id]),
             *_rate(line.new),
             *_rate(line.old),
-            *_difference(line),
+            *_differences(line),
             _said(line),
         ]
         for line in result.lines
     ]
     columns = [("judge", "left"), (ident(new), "right"), ("judged", "right"), (ident(old), "right")]
-    columns += [("judged", "right"), ("difference", "right"), (f"{100 * confidence:g} %", "right"), ("", "left")]
+    columns += [("judged", "right"), ("difference", "right")]
+    if result.within is not None:
+        columns += [(f"within {ident(result.within)}", "right")]
+    columns += [(f"{100 * confidence:g} %", "right"), ("", "left")]
     out = console()
     out.print(table(f"{ident(new)} against {ident(old)}, at most {points:g} points worse", columns, rows))
     out.print()
-    out.print(f"looked at {asked} (UTC)")
+    for said in mixes_in_words(result.lines, names):
+        out.print(said)
+    for line in result.lines:
+        for said in _compared(line, new, names[line.judge_id] if len(result.lines) > 1 else None):
+            out.print(said)
+    out.print(f"looked at {asked}")
     for window in (result.new, result.old):
         out.print(f"  {_span(window)}")
     if not result.exact:
         out.print(f"{BY_MINUTE_IN_WORDS} --exact reads every row.")
+        if result.within is None:
+            out.print("The mix of traffic was looked at by category only; --exact looks at languages and tags too.")
     out.print(f"{_WORDS[result.verdict]}")
 
 
@@ -180,16 +213,38 @@ def _rate(rate: PassRate | None) -> tuple[str, str]:
     return (percent(None), "0") if rate is None else (percent(rate.estimate), str(rate.judged))
 
 
-def _difference(line: ReleaseLine) -> tuple[str, str]:
-    seen = line.result.difference
-    if seen is None:
-        return percent(None), ""
+def _differences(line: ReleaseLine) -> list[str]:
+    """That of the totals, that within slices where it was asked for, and the interval of the one that decides."""
+    both = [line.result] if line.within is None else [line.result, line.within.result]
+    seen = both[-1].difference
+    cells = [percent(None) if one.difference is None else f"{100 * one.difference.value:+.1f}" for one in both]
     # "to", as in `tracejudge compare`: between numbers below 0 a dash reads as one sign more.
-    return f"{100 * seen.value:+.1f}", f"{100 * seen.low:+.1f} to {100 * seen.high:+.1f}"
+    return [*cells, "" if seen is None else f"{100 * seen.low:+.1f} to {100 * seen.high:+.1f}"]
+
+
+def _compared(line: ReleaseLine, new: str, name: str | None) -> list[str]:
+    """What the difference within slices is of, and what it leaves out."""
+    if (within := line.within) is None:
+        return []
+    by = "" if name is None else f"{ident(name)}: "
+    values = counted(len(within.slices), "value")
+    said = [f"{by}{values} that both have, {percent(within.compared)} of {ident(new)}'s traffic, weighted as in it"]
+    if within.left_out:
+        named = [
+            f"{one_line(one.value, limit=40) or '(none)'} {percent(one.share_new)}"
+            for one in within.left_out[:_MOST_NAMED]
+        ]
+        if (more := within.left_out_slices - len(named)) > 0:
+            named.append(f"{more} more")
+        said.append(f"{by}left out, too few effective samples on a side: {', '.join(named)}")
+    return said
 
 
 def _said(line: ReleaseLine) -> str:
-    words = _WORDS[line.result.verdict]
-    if line.result.needed is not None:
-        words += f": needs about {line.result.needed} more judged traces"
+    decided = line.decided
+    words = _WORDS[decided.verdict]
+    if decided.needed is not None:
+        words += f": needs about {decided.needed} more judged traces"
+    elif line.within is not None and line.within.compared < LEAST_COMPARED:
+        words += f": needs values with {percent(LEAST_COMPARED, digits=0)} of the traffic"
     return words

@@ -10,6 +10,7 @@ import click
 from tracejudge.reports import BY_MINUTE_IN_WORDS, ReleaseCheck, ReleaseLine, judge_labels
 from tracejudge.windows import PassRate
 from tracejudge_consumer.terminal.rendering import console, ident, interval, percent, table, to_json
+from tracejudge_consumer.views.mix import mixes_in_words
 
 
 def show_canary(a: str, b: str, found: ReleaseCheck, *, chosen: Sequence[str], as_json: bool) -> None:
@@ -23,7 +24,7 @@ def show_canary(a: str, b: str, found: ReleaseCheck, *, chosen: Sequence[str], a
         lines = [
             {
                 "judge_id": line.judge_id, "heuristic": line.heuristic, "a": line.old, "b": line.new,
-                "difference": line.result.difference,
+                "difference": line.result.difference, "mix": line.mix,
             }
             for line in found.lines
         ]  # fmt: skip
@@ -37,6 +38,8 @@ def show_canary(a: str, b: str, found: ReleaseCheck, *, chosen: Sequence[str], a
     ]
     out.print(table("Different traces of each, weighted by their chance of having been judged", columns, rows))
     for sentence in said:
+        out.print(sentence)
+    for sentence in mixes_in_words(found.lines, names):
         out.print(sentence)
     if not found.exact:
         out.print(f"{BY_MINUTE_IN_WORDS} `tracejudge release check --exact` reads every row.")

@@ -10,9 +10,10 @@ trials are: its lower end above minus the drop: no worse. Its upper end below: w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from math import ceil, hypot
+from math import hypot
 from typing import Final
 
 from tracejudge.comparing.paired import Estimate
@@ -43,7 +44,7 @@ class ReleaseVerdict:
 def difference(new: PassRate | None, old: PassRate | None, *, confidence: float = 0.95) -> Estimate | None:
     """How much higher the new rate is, in [-1, 1]; None when either has no settled score."""
     sizes = _sizes(new, old)
-    return None if sizes is None else _difference(*sizes, confidence=confidence)
+    return None if sizes is None else difference_of(*sizes, confidence=confidence)
 
 
 def judge_release(
@@ -59,19 +60,42 @@ def judge_release(
     Below `minimum_effective` effective samples on either side nothing is decided. Raises ValueError for a drop outside
     (0, 1).
     """
-    if not 0.0 < allowed_drop < 1.0:
-        raise ValueError(f"allowed drop: {allowed_drop!r} is not between 0 and 1; 0.02 means 2 points")
+    check_drop(allowed_drop)
     sizes = _sizes(new, old)
     if sizes is None:
         return ReleaseVerdict(verdict=Verdict.NOT_ENOUGH, difference=None, needed=None)
-    seen = _difference(*sizes, confidence=confidence)
-    verdict = _verdict(seen, allowed_drop)
+    seen = difference_of(*sizes, confidence=confidence)
+    verdict = verdict_of(seen, allowed_drop)
     if min(sizes[1], sizes[3]) < minimum_effective:
         verdict = Verdict.NOT_ENOUGH
     needed = None
     if verdict is Verdict.NOT_ENOUGH and new is not None:
         needed = _needed(new, sizes, allowed_drop, minimum_effective, confidence)
     return ReleaseVerdict(verdict=verdict, difference=seen, needed=needed)
+
+
+def check_drop(allowed_drop: float) -> None:
+    """Raises ValueError for a drop outside (0, 1)."""
+    if not 0.0 < allowed_drop < 1.0:
+        raise ValueError(f"allowed drop: {allowed_drop!r} is not between 0 and 1; 0.02 means 2 points")
+
+
+def verdict_of(seen: Estimate, allowed_drop: float) -> Verdict:
+    """What an interval of a difference says of a drop that would be accepted."""
+    if seen.low > -allowed_drop:
+        return Verdict.NO_WORSE
+    return Verdict.WORSE if seen.high < -allowed_drop else Verdict.NOT_ENOUGH
+
+
+def fewest_more(decided: Callable[[int], bool]) -> int | None:
+    """The smallest number of further judged traces that decides, by bisection; None beyond `MAX_NEEDED`."""
+    if not decided(MAX_NEEDED):
+        return None
+    low, high = 0, MAX_NEEDED
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return high
 
 
 def _sizes(new: PassRate | None, old: PassRate | None) -> tuple[float, float, float, float] | None:
@@ -81,7 +105,8 @@ def _sizes(new: PassRate | None, old: PassRate | None) -> tuple[float, float, fl
     return new.estimate, new.n_eff, old.estimate, old.n_eff
 
 
-def _difference(p_new: float, n_new: float, p_old: float, n_old: float, *, confidence: float) -> Estimate:
+def difference_of(p_new: float, n_new: float, p_old: float, n_old: float, *, confidence: float) -> Estimate:
+    """How much higher `p_new` seen in `n_new` effective samples is than `p_old` in `n_old`."""
     new, old = wilson(p_new, n_new, confidence=confidence), wilson(p_old, n_old, confidence=confidence)
     value = p_new - p_old
     return Estimate(
@@ -91,12 +116,6 @@ def _difference(p_new: float, n_new: float, p_old: float, n_old: float, *, confi
     )
 
 
-def _verdict(seen: Estimate, allowed_drop: float) -> Verdict:
-    if seen.low > -allowed_drop:
-        return Verdict.NO_WORSE
-    return Verdict.WORSE if seen.high < -allowed_drop else Verdict.NOT_ENOUGH
-
-
 def _needed(
     new: PassRate,
     sizes: tuple[float, float, float, float],
@@ -104,7 +123,7 @@ def _needed(
     minimum_effective: float,
     confidence: float,
 ) -> int | None:
-    """The smallest number of further judged traces at which the same rates would be decided, by bisection."""
+    """The smallest number of further judged traces at which the same rates would be decided."""
     p_new, n_new, p_old, n_old = sizes
     if n_old < minimum_effective:
         return None
@@ -112,14 +131,8 @@ def _needed(
     def decided(more: int) -> bool:
         size = n_new * (new.judged + more) / new.judged  # the weights stay as unequal as they are
         enough = size >= minimum_effective
-        return enough and _verdict(_difference(p_new, size, p_old, n_old, confidence=confidence), allowed_drop) is not (
-            Verdict.NOT_ENOUGH
-        )
+        return enough and verdict_of(
+            difference_of(p_new, size, p_old, n_old, confidence=confidence), allowed_drop
+        ) is not (Verdict.NOT_ENOUGH)
 
-    if not decided(MAX_NEEDED):
-        return None
-    low, high = 0, MAX_NEEDED
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if decided(middle) else (middle, high)
-    return ceil(high)
+    return fewest_more(decided)

@@ -2,20 +2,25 @@
 
 from tracejudge.comparing.accuracy import Accuracy
 from tracejudge.comparing.paired import Estimate
+from tracejudge.comparing.standardised import LEAST_COMPARED, Standardised
 from tracejudge.comparing.unpaired import ReleaseVerdict, Verdict
 from tracejudge.reports.compare import Agreement, Comparison, Flip, Side, compare, in_words
 from tracejudge.reports.labels import judge_labels, score_labels
+from tracejudge.reports.mix import MixShift
 from tracejudge.reports.preference import Preference, Preferred, preference, preference_in_words
 from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough
-from tracejudge.reports.release import ReleaseCheck, ReleaseLine, ReleaseWindow, check_release
+from tracejudge.reports.release import WITHIN_FIELDS, ReleaseCheck, ReleaseLine, ReleaseWindow, check_release
 
 __all__ = [
     "BY_MINUTE_IN_WORDS",
+    "LEAST_COMPARED",
+    "WITHIN_FIELDS",
     "Accuracy",
     "Agreement",
     "Comparison",
     "Estimate",
     "Flip",
+    "MixShift",
     "Preference",
     "Preferred",
     "RateLine",
@@ -24,6 +29,7 @@ __all__ = [
     "ReleaseVerdict",
     "ReleaseWindow",
     "Side",
+    "Standardised",
     "Verdict",
     "check_release",
     "compare",

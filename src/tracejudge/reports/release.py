@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
+from tracejudge.comparing.standardised import Standardised, judge_within
 from tracejudge.comparing.unpaired import ReleaseVerdict, Verdict, judge_release
 from tracejudge.errors import NothingToDecide, SettingsError
+from tracejudge.reports.mix import NO_SUMS, Judge, MixShift, Sums, fields_of_mix, mix_shift, sums_by
 from tracejudge.reports.rates import read_rates, small_enough
 from tracejudge.scores import JudgeId
-from tracejudge.store import RateQuery, ScoreFilter, Store
+from tracejudge.store import TRACE_FIELDS, RateQuery, ScoreFilter, Store
 from tracejudge.windows import PassRate
+
+WITHIN_FIELDS: Final = ("category", *TRACE_FIELDS)
+"""Fields within whose values releases can be compared, besides every "tags.NAME"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +30,14 @@ class ReleaseLine:
     heuristic: bool
     new: PassRate | None
     old: PassRate | None
-    result: ReleaseVerdict
+    result: ReleaseVerdict  # by the totals
+    within: Standardised | None = None  # where it was asked for: then it decides
+    mix: MixShift | None = None  # where it explains a good part of the totals' difference
+
+    @property
+    def decided(self) -> ReleaseVerdict:
+        """By which the judge's verdict goes."""
+        return self.result if self.within is None else self.within.result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +54,15 @@ class ReleaseWindow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCheck:
     """All lines, and the verdict over them: worse by one judge is worse; undecided by one is not enough. `exact`: from
-    every row, not from sums by the minute."""
+    every row, not from sums by the minute. `within`: the field within whose values the two were compared."""
 
     lines: tuple[ReleaseLine, ...]
     exact: bool
     verdict: Verdict
     new: ReleaseWindow
     old: ReleaseWindow
+    within: str | None = None
+    mix_looked_at: tuple[str, ...] = ()  # fields whose mix was held beside the totals; none where `within` decides
 
 
 _WORST_FIRST: Final = (Verdict.WORSE, Verdict.NOT_ENOUGH, Verdict.NO_WORSE)
@@ -63,12 +78,17 @@ def check_release(
     minimum_effective: float = 20.0,
     confidence: float = 0.95,
     exact: bool | None = None,
+    within: str | None = None,
 ) -> ReleaseCheck:
     """Compares the versions `new` and `old` in the query's window, each judge against itself only.
 
-    The query's own version, step and slices are not looked at. Raises NothingToDecide when a version has no score at
-    all, or when no judge has judged both: verdicts of two judges say nothing about two releases. Raises SettingsError
-    where the query names no app and several have these versions: their mixture says nothing about a release of either.
+    The query's own version, step and slices are not looked at. `within` (of WITHIN_FIELDS, or "tags.NAME") compares
+    them within the values of that field, and the verdict goes by that; without it, a field whose mix explains a good
+    part of the difference is told beside it.
+
+    Raises NothingToDecide when a version has no score at all, when no judge has judged both (verdicts of two judges say
+    nothing about two releases), or when no trace of theirs says the field `within`. Raises SettingsError where the
+    query names no app and several have these versions: their mixture says nothing about a release of either.
 
     `exact` reads every row; None does where they are few enough.
     """
@@ -82,8 +102,9 @@ def check_release(
             rates.setdefault((line.judge_name, line.judge_id, line.heuristic), {})[version] = line.rate
     for version in (new, old):
         if not any(version in by_version for by_version in rates.values()):
+            place = "slice" if query.also else "window"
             raise NothingToDecide(
-                f"version {version!r} has no scores in this window: look at `tracejudge rates --by version`, or go "
+                f"version {version!r} has no scores in this {place}: look at `tracejudge rates --by version`, or go "
                 "further back with --since"
             )
     both = {key: by_version for key, by_version in rates.items() if {new, old} <= by_version.keys()}
@@ -110,14 +131,34 @@ def check_release(
         )
         for (judge_name, judge_id, heuristic), by_version in sorted(both.items())
     )
-    verdicts = {line.result.verdict for line in lines}
+    judge = partial(judge_within, allowed_drop=allowed_drop, minimum_effective=minimum_effective, confidence=confidence)
+    looked_at = fields_of_mix(store, query, exact=exact) if within is None else (within,)
+    sums = {field: sums_by(store, query, field, new=new, old=old, exact=exact) for field in looked_at}
+    if within is None:
+        lines = tuple(_with_mix(line, sums, allowed_drop, judge) for line in lines)
+    else:
+        if not any(value for one in sums[within].values() for side in one for value in side):
+            raise NothingToDecide(f"no judged trace of {new!r} or {old!r} in this window says its {within}")
+        lines = tuple(replace(line, within=judge(*sums[within].get(line.judge_id, NO_SUMS))) for line in lines)
+    verdicts = {line.decided.verdict for line in lines}
     return ReleaseCheck(
         lines=lines,
         exact=exact,
         verdict=next(one for one in _WORST_FIRST if one in verdicts),
         new=_window(store, query, new),
         old=_window(store, query, old),
+        within=within,
+        mix_looked_at=looked_at if within is None else (),
     )
+
+
+def _with_mix(
+    line: ReleaseLine, sums: Mapping[str, Mapping[JudgeId, Sums]], allowed_drop: float, judge: Judge
+) -> ReleaseLine:
+    if line.result.difference is None:
+        return line
+    own = {field: by_judge.get(line.judge_id, NO_SUMS) for field, by_judge in sums.items()}
+    return replace(line, mix=mix_shift(own, line.result.difference, allowed_drop=allowed_drop, judge=judge))
 
 
 def _check_apps(store: Store, query: RateQuery, versions: Collection[str]) -> None:
@@ -137,6 +178,7 @@ def _window(store: Store, query: RateQuery, version: str) -> ReleaseWindow:
         version=version,
         category=query.category,
         judge=query.judge,
+        also=tuple(query.also.items()),
     )
     start, end = store.scores.span(where) or (None, None)
     return ReleaseWindow(version=version, start=start, end=end, judged=store.scores.judged_traces(where))

@@ -116,6 +116,7 @@ class ScoreFilter:
     judge: str | None = None  # a judge name or a JudgeId
     run_id: str | None = LIVE_RUN
     outcome: Literal["passed", "failed", "invalid"] | None = None
+    also: tuple[tuple[str, str], ...] = ()  # further fields of the trace, as in TraceFilter
 
     @classmethod
     def within(cls, where: TraceFilter) -> ScoreFilter:

@@ -9,6 +9,7 @@ from typing import Final
 
 from tracejudge.scores import InvalidReason, Outcome, Score
 from tracejudge.store.queries import ScoreFilter
+from tracejudge.store.rates import trace_field
 from tracejudge.store.rows import Cursor
 from tracejudge.store.table import Where
 from tracejudge.store.values import RowRefused, bound_instant, microseconds
@@ -16,6 +17,7 @@ from tracejudge.store.values import RowRefused, bound_instant, microseconds
 _SETTLED_BIT: Final = 51
 _LOW: Final = (1 << _SETTLED_BIT) - 1  # microseconds until the year 2041: see version_of
 MAX_REVISION: Final = (1 << 12) - 1
+_KEY: Final = "environment, app, event_time, trace_id"
 
 
 def version_of(revision: int, settled: bool, judged_us: int) -> int:
@@ -77,8 +79,15 @@ def score_conditions(where: ScoreFilter) -> Where:
         conditions.add("event_time >= {start:DateTime64(6, 'UTC')}", start=bound_instant("start", where.start))
     if where.end is not None:
         conditions.add("event_time < {end:DateTime64(6, 'UTC')}", end=bound_instant("end", where.end))
-    for column in ("environment", "app", "version", "category", "run_id", "outcome"):
+    conditions.equal("environment", where.environment).equal("app", where.app)
+    of_trace = list(conditions.parts())
+    for column in ("version", "category", "run_id", "outcome"):
         conditions.equal(column, getattr(where, column))
+    if where.also:
+        for number, (name, value) in enumerate(where.also):
+            conditions.parameters[f"also_{number}"] = value
+            of_trace.append(f"{trace_field(name, conditions)} = {{also_{number}:String}}")
+        conditions.add(f"({_KEY}) IN (SELECT {_KEY} FROM traces FINAL WHERE {' AND '.join(of_trace)})")
     return judge_condition(conditions, where.judge)
 
 

@@ -118,6 +118,18 @@ class Traffic:
             for environment, app, trace_id, latency, *said in rows
         }
 
+    def tags(self, query: RateQuery, *, limit: int, most_values: int) -> list[str]:
+        """Names of tags of the traces in the query's window and slice, those of most traces first, without such as have
+        more than `most_values` values."""
+        where = window(query, judged=False)
+        rows = self._connection.query(
+            f"SELECT name FROM traces ARRAY JOIN mapKeys(tags) AS name, mapValues(tags) AS value {where} "
+            f"GROUP BY name HAVING uniqExact(value) <= {int(most_values)} ORDER BY count() DESC, name "
+            f"LIMIT {int(limit)}",
+            where.parameters,
+        )
+        return [str(name) for (name,) in rows]
+
     def effort(self, query: RateQuery) -> list[EffortRow]:
         """What judging took, per pane, JudgeId and slice, by the time the traces were served."""
         if query.end <= query.start:
