@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -330,6 +331,12 @@ def test_show_gives_the_same_on_a_terminal_as_json_and_as_a_page(
     shown = at("alerts", "show", event.event_id, "--html", "alert.html")
     assert "category billing fell from" in shown
     assert "Read these first" in shown
+    length = re.search(r"before +\S+ % \(.*\) in the (\d+ \w+) before the fall$", shown, re.M)
+    assert length is not None
+    assert re.search(r"since +\S+ % \(.*\) from the fall to the alert$", shown, re.M)
+    compared = part(event, "compared")["says"]
+    assert compared.startswith(f"before: the {length[1]} before the fall, from 20")
+    assert compared in evidence_lines(event), "channels say what is compared as well"
     assert "By category" in shown
     told = at.json("alerts", "show", event.event_id)
     assert told["event_id"] == event.event_id
@@ -375,7 +382,9 @@ def test_what_explain_says_of_an_open_alert_is_of_now_and_forget_takes_its_page_
     told = part(event, "compared")["since"]["judged"]
     assert one["evidence"]["compared"]["since"]["judged"] > told > 0
     assert one["evidence"]["slices"]["standing_out"][0]["value"] == "billing"
-    assert "category billing fell from" in at("alerts", "explain")
+    explained = at("alerts", "explain")
+    assert "category billing fell from" in explained
+    assert re.search(r"% \(.*\) in the \d+ \w+ before, \S+ % \(.*\) since 20.* UTC, as of now", explained)
     worst: Any = event.evidence["worst_trace_ids"]
     at("forget", "--trace-id", worst[0], "--yes")
     assert not list(world.folder.glob("*.html"))

@@ -12,6 +12,7 @@ from tracejudge.alerts import AlertEvent, DriftRule, Engine, MaxDropRule, Minimu
 from tracejudge.alerts.rules.rule import RULE
 from tracejudge.alerts.series.snapshots import SeriesSnapshot
 from tracejudge.alerts.series.state import Series, Turn
+from tracejudge.alerts.series.wording import percent
 from tracejudge.scores import JudgeId
 
 DAY = 1440  # verdicts come once a minute
@@ -30,14 +31,21 @@ def test_a_fall_from_what_it_has_been_fires_once_and_resolves() -> None:
     rates = [0.95] * (5 * DAY) + [0.80] * 400 + [0.95] * DAY
     fell, back = engine.fold(verdicts(rates, seed=1))
     assert (fell.kind, back.kind) == ("firing", "resolved")
-    assert fell.summary.startswith("lexical of shop fell from 9")
+    assert fell.summary.startswith("lexical of shop fell from its learned baseline of 9")
     assert "expected less than one such false alarm in 30 days" in fell.summary
     evidence: Any = fell.evidence
     assert evidence["type"] == "drift"
     assert evidence["baseline"] == pytest.approx(0.95, abs=0.01)
     assert evidence["boundary"] < evidence["baseline"]
     assert evidence["before"]["rate"] == pytest.approx(0.95, abs=0.01)
-    assert "the level it fell from" in back.summary
+    assert "the boundary it fires below is" in back.summary
+
+
+def test_a_drop_is_told_under_the_name_of_what_it_is_held_against() -> None:
+    engine = Engine([MAX_DROP])
+    (fell,) = engine.fold(verdicts([0.95] * (5 * DAY) + [0.75] * 400, seed=1))
+    level: Any = fell.evidence["baseline"]
+    assert f"lexical of shop fell more than 5 points below its reference of {percent(level)}: about " in fell.summary
 
 
 def test_whatever_level_it_has_is_normal() -> None:

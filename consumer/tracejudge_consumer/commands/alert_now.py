@@ -11,10 +11,10 @@ from rich.text import Text
 from tracejudge.alerts import AlertEvent, SeriesStatus
 from tracejudge.alerts.rules.slices import is_other
 from tracejudge.evidence import Evidence
-from tracejudge.evidence.words import rate_of, slices_say
+from tracejudge.evidence.words import length_before, rate_of, slices_say
 from tracejudge.store import Store
 from tracejudge_consumer.settings import Settings
-from tracejudge_consumer.terminal.rendering import ident, instant, slice_in_words
+from tracejudge_consumer.terminal.rendering import ident, instant, percent, slice_in_words
 from tracejudge_consumer.wiring import build_evidence
 
 MOST_SERIES: Final = 10
@@ -67,8 +67,10 @@ def show_now(out: Console, found: Sequence[tuple[SeriesStatus, Evidence]]) -> No
         where = f" [{slice_in_words(key.group)}]" if key.group else ""
         named = f"{key.rule}: {key.judge_name} of {key.app}{where}"
         out.print(Text(f"{ident(named)} {what}", style="bold"))
+        learned = "" if status.baseline is None else f"learned baseline {percent(status.baseline)} now; "
         out.print(
-            f"  {rate_of(evidence.before)} before, {rate_of(evidence.since)} since {instant(evidence.started)} UTC"
+            f"  {learned}{rate_of(evidence.before)} in the {length_before(evidence)} before, "
+            f"{rate_of(evidence.since)} since {instant(evidence.started)} UTC, as of now"
         )
         out.print(f"  {ident(slices_say(evidence))}")
         out.print(f"  {ident(evidence.reading.says)}")

@@ -16,8 +16,10 @@ from tracejudge.comparing.paired import Estimate
 from tracejudge.errors import NotFound
 from tracejudge.evidence import Evidence, SlicedBy, in_reading_order, tells_of_a_fall, with_evidence
 from tracejudge.evidence.words import (
+    baseline_of,
     finding_says,
     judge_says,
+    length_before,
     looked_at_says,
     rate_of,
     record_says,
@@ -132,8 +134,10 @@ def show_evidence(out: Console, evidence: Evidence) -> None:
     if (held := hold_says(event)) is not None:
         _line(out, "told", held)
     _line(out, "began about", f"{instant(evidence.started)} UTC")
-    _line(out, "before", rate_of(evidence.before))
-    _line(out, "since", rate_of(evidence.since))
+    if (learned := baseline_of(event)) is not None:
+        _line(out, "baseline", f"{percent(learned)}, learned by the rule when it fired")
+    _line(out, "before", f"{rate_of(evidence.before)} in the {length_before(evidence)} before the fall")
+    _line(out, "since", f"{rate_of(evidence.since)} from the fall to the alert")
     if evidence.change is not None:
         _line(out, "change", _points(evidence.change))
     _line(out, "where", slices_say(evidence))

@@ -95,7 +95,7 @@ _NAMED: Final[tuple[tuple[str, str, Callable[[object], str]], ...]] = (
     ("boundary", "fires below", _percent),
     ("started_about", "began about", _at),
     ("baseline", "learned baseline", _percent),
-    ("before", "before the fall", _rate),
+    ("before", "all before it", _rate),
     ("since", "since the fall", _rate),
     ("coverage_low", "coverage", _coverage),
     ("fired_at", "fired at", _at),

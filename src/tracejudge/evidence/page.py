@@ -20,6 +20,7 @@ from tracejudge.evidence.standing_out import SlicedBy
 from tracejudge.evidence.words import (
     finding_says,
     judge_says,
+    length_before,
     looked_at_says,
     rate_of,
     record_says,
@@ -68,8 +69,8 @@ def _tiles(evidence: Evidence) -> list[Tile]:
     spread = "" if change is None else f"{100 * change.low:+.1f} to {100 * change.high:+.1f}"
     return [
         Tile(name="began about", value=f"{evidence.started:%H:%M} UTC", note=f"{evidence.started:%Y-%m-%d}"),
-        _rate_tile("pass rate before", evidence.before),
-        _rate_tile("since", evidence.since),
+        _rate_tile(f"pass rate, {length_before(evidence)} before", evidence.before),
+        _rate_tile("pass rate since", evidence.since),
         Tile(name="change", value=fallen, note=spread),
         Tile(name="retrieval or generation", value=evidence.reading.verdict.replace("_", " ")),
     ]
@@ -198,7 +199,7 @@ def _trust(evidence: Evidence) -> Section:
         ["fires below", _percent(told.get("boundary"))],
         ["learned baseline", _percent(told.get("baseline"))],
         ["evidence, of what fires", _evidence(told.get("evidence_hours"), told.get("alarm_hours"))],
-        ["rate before, by event time", rate_of(evidence.before)],
+        [f"rate of the {length_before(evidence)} before, by event time", rate_of(evidence.before)],
         ["rate since", rate_of(evidence.since)],
     ]
     judge = judge_says(evidence.event)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from tracejudge.alerts import AlertEvent
 from tracejudge.counted import counted
@@ -130,13 +130,28 @@ def judge_says(event: AlertEvent) -> str | None:
 
 
 def looked_at_says(evidence: Evidence) -> str:
-    """Which rows all of this is made of."""
-    sides = []
-    for name, rows in (("before", evidence.rows_before), ("since", evidence.rows_since)):
-        read = f" ({MOST_ROWS:,} of them read, chosen at random)" if rows > MOST_ROWS else ""
-        sides.append(f"{rows:,} {name}{read}")
-    begun = f"{evidence.before_from:%Y-%m-%d %H:%M}"
-    return f"judged traces: {' and '.join(sides)}; the first is of {begun} UTC"
+    """Which rows all of this is made of, and what "before" and "since" mean wherever they stand in it."""
+    read = f"{MOST_ROWS:,} of them read, chosen at random"
+    old, new = (
+        f"{counted(rows, 'judged trace')}" + (f" ({read})" if rows > MOST_ROWS else "")
+        for rows in (evidence.rows_before, evidence.rows_since)
+    )
+    return (
+        f"before: the {length_before(evidence)} before the fall, from {_minute(evidence.before_from)} UTC on, {old}; "
+        f"since: from {_minute(evidence.started)} to {_minute(evidence.until)} UTC, {new}"
+    )
+
+
+def length_before(evidence: Evidence) -> str:
+    """How long the period is that the fall is compared with: 14 days, 30 hours."""
+    hours = max(1, round((evidence.started - evidence.before_from) / timedelta(hours=1)))
+    return counted(round(hours / 24), "day") if hours >= 48 else counted(hours, "hour")
+
+
+def baseline_of(event: AlertEvent) -> float | None:
+    """The learned baseline of the alert's rule when it fired; None where it has none."""
+    known = event.evidence.get("baseline")
+    return float(known) if isinstance(known, float | int) and not isinstance(known, bool) else None
 
 
 def name_of(finding: Finding) -> str:

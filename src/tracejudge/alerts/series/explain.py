@@ -11,7 +11,7 @@ from typing import Final
 from tracejudge.alerts.actions import Action
 from tracejudge.alerts.detecting.recovery import RESOLVE_HOURS
 from tracejudge.alerts.event import AlertEvent, EventKind, SeriesKey, Severity
-from tracejudge.alerts.rules.rule import MaxDropRule, MinimumRule, Rule, effective_severity
+from tracejudge.alerts.rules.rule import MaxDropRule, MinimumRule, effective_severity
 from tracejudge.alerts.rules.slices import OTHER
 from tracejudge.alerts.series.health import HEALTHY_UP_TO, UNHEALTHY_ABOVE, InvalidShare, JudgeHealth
 from tracejudge.alerts.series.state import Series
@@ -21,6 +21,7 @@ from tracejudge.alerts.series.wording import (
     iso,
     judge_of,
     percent,
+    percent_points,
     plain,
     rate_numbers,
     rate_of,
@@ -48,7 +49,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         raise ValueError(f"{series.key!r} has no open alert; call this right after it fired")
     since, before = rate_of(series.since_start), rate_of(series.before_start)
     days = alert.alarm_hours * share / 24.0
-    summary = f"{subject(series)} {_fell(rule, alert.boundary, before)}"
+    summary = f"{subject(series)} {_fell(series, alert.boundary, before)}"
     if since is not None and since.estimate is not None:
         summary += (
             f": about {percent(since.estimate)} since about {clock(alert.start.at, beside=alert.at)} "
@@ -82,13 +83,20 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
     return alert_event(series, kind="firing", at=alert.at, summary=summary, evidence=evidence)
 
 
-def _fell(rule: Rule, boundary: float, before: PassRate | None) -> str:
+def _fell(series: Series, boundary: float, before: PassRate | None) -> str:
+    """From what: each level under its name, as the evidence tells of others."""
+    rule, baseline = series.rule, series.baseline
     if isinstance(rule, MinimumRule):
         return f"fell below {percent(boundary)}"
-    was = f" from {percent(before.estimate)}" if before is not None and before.estimate is not None else ""
+    learned = percent(baseline.m) if baseline is not None and baseline.known else None
     if isinstance(rule, MaxDropRule):
-        return f"fell{was}, more than {round(100 * rule.max_drop, 1):g} points below its reference"
-    return f"fell{was}"
+        level = "" if learned is None else f" of {learned}"
+        return f"fell more than {percent_points(rule.max_drop)} below its reference{level}"
+    if learned is not None:
+        return f"fell from its learned baseline of {learned}"
+    return (
+        "fell" if before is None or before.estimate is None else f"fell from {percent(before.estimate)} (all before it)"
+    )
 
 
 def resolved(series: Series, *, at: datetime) -> AlertEvent:
@@ -98,7 +106,7 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
         raise ValueError(f"{series.key!r} has not recovered; call this before the alert is closed")
     good = rate_of(series.sums.since(alert.recovery.start.before))
     # Resolving needs evidence that the rate has left the level of the fall half-way, which may still be below.
-    limit = "the minimum" if isinstance(series.rule, MinimumRule) else "the level it fell from"
+    limit = "the minimum" if isinstance(series.rule, MinimumRule) else "the boundary it fires below"
     below = good is not None and good.estimate is not None and good.estimate < alert.boundary
     summary = f"{subject(series)} " + (f"is better, and still below {limit}" if below else "recovered")
     if good is not None and good.estimate is not None:

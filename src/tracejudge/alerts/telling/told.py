@@ -16,6 +16,8 @@ def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
     evidence = event.evidence
     lines = [said for part in ("slices", "retrieval_or_generation") if (said := _says(evidence.get(part)))]
     known = bool(lines)
+    if known and (compared := _says(evidence.get("compared"))):
+        lines.append(compared)
     worst = evidence.get("worst_trace_ids")
     if isinstance(worst, list | tuple) and worst:
         lines.append("look at: " + ", ".join(str(one) for one in worst[:5]))
