@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +348,15 @@ def test_show_gives_the_same_on_a_terminal_as_json_and_as_a_page(
     assert "What is the limit" in (tmp_path / "alert.html").read_text(encoding="utf-8")
     assert "category billing fell from" in at("alerts")
     assert "no alert event 'nothing'" in at("alerts", "show", "nothing", expect=EXIT_USAGE)
+
+
+def test_rows_of_1970_make_no_decades_of_watched_time(world: World) -> None:
+    world.fall()
+    fill(world.store, start=datetime(1970, 1, 21, tzinfo=timezone.utc), periods=[(4, HEALTHY)], first=9000)
+    event = world.alert(world.evidence(rules=[RULE]))
+    record = part(event, "false_alarms_measured")
+    assert record["days"] < 1
+    assert "not enough history to measure it: 0." in record["says"]
 
 
 def test_a_rule_without_a_record_is_played_over_its_own_healthy_days(world: World) -> None:

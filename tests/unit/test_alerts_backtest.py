@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from tests.support.verdicts import minute, row, verdicts
 from tracejudge.alerts import Action, Engine, MinimumRule, ThresholdRule
 from tracejudge.alerts.backtest import backtest
 from tracejudge.alerts.trial import Expected, Stretch, Trial, TrialFile, run_trial
+from tracejudge.alerts.watched_time import watched_time
 
 RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
 RATES = [0.95] * 1500 + [0.4] * 200 + [0.95] * 1500
@@ -39,6 +40,20 @@ def test_an_alert_within_a_marked_incident_is_no_false_one_and_has_a_delay() -> 
     assert incident.alert == found.events[0]
     assert incident.delay_s is not None
     assert 0 < incident.delay_s < 3600
+
+
+def test_rows_of_1970_do_not_make_decades_of_watched_time() -> None:
+    strays = [row(number + 9000, event_time=datetime(1970, 1, 21, number, tzinfo=timezone.utc)) for number in range(4)]
+    found = backtest([RULE], [*verdicts([0.95] * 1441, seed=2), *strays])
+    assert found.places[0].days == pytest.approx(1 + 3 / 24)
+    assert found.places[0].expected_false_alarms == pytest.approx((1 + 3 / 24) / 30)
+
+
+def test_a_gap_of_thirty_days_is_watched_and_a_longer_one_is_not() -> None:
+    at = [minute(0), minute(30 * 1440), minute(61 * 1440), minute(62 * 1440)]
+    assert watched_time((one, one) for one in at) == timedelta(days=31)
+    assert watched_time([]) == timedelta()
+    assert watched_time([(at[0], at[1]), (at[0], minute(9)), (at[2], at[3])]) == timedelta(days=31)
 
 
 @pytest.mark.parametrize("incident", [mark(minute(100), minute(200)), mark(minute(1500), minute(1700), app="bank")])

@@ -264,7 +264,7 @@ def test_the_track_record_counts_what_people_said() -> None:
         at=START,
     )
     now = event(8, day=61)
-    record = track_record(now, [*events, now], [mark], watched_from=START, promise_days=30)
+    record = track_record(now, [*events, now], [mark], watched=timedelta(days=61), promise_days=30)
     assert (record.alerts, record.dismissed, record.real, record.unjudged) == (4, 1, 2, 1)
     assert (record.of_rule, record.dismissed_of_rule) == (3, 1)
     assert record.per_promise == pytest.approx(30 / 61)
@@ -275,7 +275,7 @@ def test_the_track_record_counts_what_people_said() -> None:
 
 def test_a_rule_that_promises_nothing_is_measured_in_thirty_days() -> None:
     now = event(8, day=60)
-    record = track_record(now, [event(1, day=5), now], [], watched_from=START, promise_days=None)
+    record = track_record(now, [event(1, day=5), now], [], watched=timedelta(days=60), promise_days=None)
     assert (record.promised, record.promise_days, record.per_promise) == (False, 30.0, 0.0)
     assert record_says(record, app="shop").startswith("this rule promises nothing about false alarms; measured 0 (0 to")
 
@@ -289,15 +289,15 @@ def test_alerts_that_share_no_promise_with_a_rule_do_not_count_against_it() -> N
         event(5, day=9, type="drift"),
     ]
     now = event(8, day=60)
-    record = track_record(now, [*events, now], [], watched_from=START, promise_days=30)
+    record = track_record(now, [*events, now], [], watched=timedelta(days=60), promise_days=30)
     assert (record.alerts, record.dismissed, record.per_promise) == (1, 0, 0.0)
     now = event(9, day=60, rule="hourly", type="threshold")
-    record = track_record(now, [*events, now], [], watched_from=START, promise_days=None)
+    record = track_record(now, [*events, now], [], watched=timedelta(days=60), promise_days=None)
     assert (record.alerts, record.dismissed, record.per_promise) == (1, 1, 0.5)
 
 
 def test_too_short_a_history_measures_nothing() -> None:
     now = event(8, day=4)
-    record = track_record(now, [event(1, day=1), now], [], watched_from=START, promise_days=30)
+    record = track_record(now, [event(1, day=1), now], [], watched=timedelta(days=4), promise_days=30)
     assert record.per_promise is record.low is record.high is None
     assert "not enough history to measure it: 4.0 days watched" in record_says(record, app="shop")

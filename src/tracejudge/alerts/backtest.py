@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Final
 
@@ -16,6 +16,7 @@ from tracejudge.alerts.rules.budget import promised_per_hour
 from tracejudge.alerts.rules.promise import Promises
 from tracejudge.alerts.rules.rule import Rule
 from tracejudge.alerts.series.status import SeriesStatus
+from tracejudge.alerts.watched_time import watched_time
 from tracejudge.scores import Score, TraceFacts, TraceKey
 
 _PAGE: Final = 5000
@@ -39,7 +40,7 @@ class PlaceFound:
 
     environment: str
     app: str
-    days: float  # of event time between its first and its last row
+    days: float  # of event time that its rows watched, see `watched_time`: a gap of more than 30 days is none of it
     alerts: int
     false_alarms: int  # alerts outside of every marked incident
     expected_false_alarms: float  # at most, if the promise holds
@@ -73,14 +74,15 @@ def backtest(
     """
     engine = Engine(rules, promises=promises)
     events: list[AlertEvent] = []
-    spans: dict[tuple[str, str], tuple[datetime, datetime]] = {}
+    spans: dict[tuple[str, str], dict[date, tuple[datetime, datetime]]] = {}
     rows, stream = 0, in_order(scores)
     while page := list(islice(stream, _PAGE)):
         rows += len(page)
         for score in page:
-            place = (score.environment, score.app)
-            first, last = spans.get(place, (score.event_time, score.event_time))
-            spans[place] = (min(first, score.event_time), max(last, score.event_time))
+            days = spans.setdefault((score.environment, score.app), {})
+            at = score.event_time
+            first, last = days.get(at.date(), (at, at))
+            days[at.date()] = (min(first, at), max(last, at))
         known = facts(page) if facts is not None and engine.asks_traces else None
         events += (event for event in engine.fold(page, facts=known) if event.kind in _QUALITY)
     marks = [action for action in incidents if action.verb == "mark"]
@@ -88,7 +90,8 @@ def backtest(
         rows=rows,
         events=tuple(events),
         places=tuple(
-            _place(place, span, events, marks, rules, promises or Promises()) for place, span in sorted(spans.items())
+            _place(place, watched_time(days.values()), events, marks, rules, promises or Promises())
+            for place, days in sorted(spans.items())
         ),
         incidents=tuple(_incident(mark, events) for mark in sorted(marks, key=lambda mark: mark.start)),
         series=tuple(engine.status()),
@@ -97,7 +100,7 @@ def backtest(
 
 def _place(
     place: tuple[str, str],
-    span: tuple[datetime, datetime],
+    watched: timedelta,
     events: list[AlertEvent],
     marks: list[Action],
     rules: Sequence[Rule],
@@ -107,7 +110,7 @@ def _place(
     here = [e for e in events if e.kind == "firing" and (e.series.environment, e.series.app) == place]
     promised = promised_per_hour(rules, promises, environment=environment, app=app)
     fired = [event for event in here if event.series.rule in promised]
-    days = (span[1] - span[0]) / timedelta(days=1)
+    days = watched / timedelta(days=1)
     return PlaceFound(
         environment=environment,
         app=app,

@@ -16,6 +16,7 @@ from typing import Final
 from tracejudge.alerts import Action, AlertEvent
 from tracejudge.alerts.durations import parse_false_alarms
 from tracejudge.alerts.rules.slices import is_of_trace, is_other
+from tracejudge.alerts.watched_time import watched_time
 from tracejudge.comparing.paired import Estimate
 from tracejudge.comparing.unpaired import difference
 from tracejudge.evidence.appeared import Appeared, appeared
@@ -215,7 +216,7 @@ def _passages(store: Store, before: JudgedQuery, since: JudgedQuery) -> Passages
 
 def _record(store: Store, event: AlertEvent, events: Sequence[AlertEvent], actions: Sequence[Action]) -> TrackRecord:
     series = event.series
-    span = store.scores.span(
+    days = store.scores.daily_spans(
         ScoreFilter(environment=series.environment, app=series.app, judge=series.judge_name, end=event.at)
     )
     promised = event.evidence.get("false_alarms")
@@ -224,7 +225,7 @@ def _record(store: Store, event: AlertEvent, events: Sequence[AlertEvent], actio
         event,
         events,
         actions,
-        watched_from=span[0] if span is not None else event.at,
+        watched=watched_time([*days, (event.at, event.at)]),
         promise_days=None if promise is None else promise / timedelta(days=1),
     )
 

@@ -20,6 +20,7 @@ from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.rules.rule import Rule
 from tracejudge.alerts.series.kinds import new_series
 from tracejudge.alerts.series.state import Series, Turn
+from tracejudge.alerts.watched_time import watched_time
 from tracejudge.evidence.track_record import poisson_high, poisson_low
 from tracejudge.scores import JudgeId, Outcome, Score
 from tracejudge.store import Verdict
@@ -69,10 +70,11 @@ def resample(
     None with less than a day of history, and where `most` rows make fewer than `at_least` days.
     `alarm_hours` is the evidence at which the series fires. `told` hears of each day that was played.
     """
-    if not verdicts or verdicts[-1].event_time - verdicts[0].event_time < _DAY:
+    history = watched_time((one.event_time, one.event_time) for one in verdicts)
+    if history < _DAY:
         return None
     blocks, block = _blocks(verdicts)
-    history_days = (verdicts[-1].event_time - verdicts[0].event_time) / _DAY
+    history_days = history / _DAY
     a_day = len(verdicts) / history_days
     days = min(days, int((most - len(verdicts)) / max(1.0, a_day)))
     if days < at_least:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from math import exp
 from typing import Final
 
@@ -57,10 +57,14 @@ def track_record(
     events: Iterable[AlertEvent],
     actions: Sequence[Action],
     *,
-    watched_from: datetime,
+    watched: timedelta,
     promise_days: float | None,
 ) -> TrackRecord:
-    """What became of earlier alerts, up to `event`; `promise_days` None: nothing is promised."""
+    """What became of earlier alerts, up to `event`; `promise_days` None: nothing is promised.
+
+    `watched` is how long the judge's verdicts had been coming by then (`watched_time`): gaps of more than 30 days
+    without any are none of it, so that a few rows with a wrong clock do not make decades.
+    """
     promised, promise_days = promise_days is not None, promise_days or _A_MONTH
     place = (event.series.environment, event.series.app)
     told_now = {event.event_id, event.evidence.get("fired_event_id")}
@@ -86,7 +90,7 @@ def track_record(
         if one.event_id not in dismissed
         and (closed.get(one.event_id) == "accepted" or any(_covers(mark, one) for mark in marks))
     }
-    days = max(0.0, (event.at - watched_from) / timedelta(days=1))
+    days = watched / timedelta(days=1)
     unjudged = len(fired) - len(dismissed) - len(real)
     measured = low = high = None
     if days >= ENOUGH_PROMISES * promise_days:

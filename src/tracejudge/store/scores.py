@@ -228,6 +228,13 @@ class Scores(Table[Score]):
         count, first, last = self._connection.query(sql, conditions.parameters)[0]
         return (from_milliseconds(first), from_milliseconds(last)) if count else None
 
+    def daily_spans(self, where: ScoreFilter) -> list[tuple[datetime, datetime]]:
+        """The first and the last event time of each day (UTC) that has a score, in order."""
+        conditions = score_conditions(where)
+        sql = f"SELECT min(event_time), max(event_time) FROM scores {conditions} GROUP BY toDate(event_time, 'UTC')"
+        rows = self._connection.query(sql, conditions.parameters)
+        return sorted((from_milliseconds(first), from_milliseconds(last)) for first, last in rows)
+
     def judged_traces(self, where: ScoreFilter) -> int:
         """How many traces have a settled score; one that several judges judged counts once."""
         conditions = score_conditions(where)
