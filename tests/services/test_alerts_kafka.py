@@ -122,7 +122,7 @@ class Week:
 
     def evidence_now(self) -> dict[str, Any]:
         """That of the one series that fires, of all that is judged by now."""
-        (one,) = (one for one in self.at.json("alerts", "explain")["series"] if one["state"] == "firing")
+        (one,) = (one for one in self.at.json("alerts", "explain")["series"] if one["series"]["state"] == "firing")
         found: dict[str, Any] = one["evidence"]
         return found
 
