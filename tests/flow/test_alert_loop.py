@@ -418,6 +418,39 @@ def test_a_first_start_on_history_tells_of_what_is_still_open_only(world: World)
     assert [event.event_id for event in world.channel.events] == [events[2].event_id]
 
 
+def judged_now(world: World, rows: list[Score]) -> list[Score]:
+    """As a consumer that is given weeks of answers at once judges them."""
+    first = world.store.now() - timedelta(hours=1)
+    return [replace(row, judged_at=first + timedelta(milliseconds=100 * k)) for k, row in enumerate(rows)]
+
+
+def test_of_old_answers_that_are_judged_at_once_only_what_is_still_open_is_told(world: World) -> None:
+    world.base -= timedelta(days=10)
+    history = world.rows((100, True), (30, False), (200, True), (30, False))
+    world.store.scores.insert(judged_now(world, history))
+    events = world.loop().tick()
+    assert kinds(events) == ["firing", "resolved", "firing"]
+    assert world.stored() == events, "listed all the same"
+    assert [event.event_id for event in world.channel.events] == [events[2].event_id]
+    kept = "SELECT state, last_error FROM outbox FINAL WHERE event_id = {id:String}"
+    for event in events[:2]:
+        ((state, why),) = world.store.query(kept, {"id": event.event_id})
+        assert (state, why) == ("given_up", "of answers served more than a day ago, and over since then; not sent")
+    assert world.loop("two").tick() == []
+    assert world.channel.attempts == 1
+
+
+def test_an_end_among_old_answers_is_told_where_its_beginning_was(world: World) -> None:
+    world.base -= timedelta(days=10)
+    history = judged_now(world, world.rows((100, True), (30, False), (200, True)))
+    world.store.scores.insert(history[:130])
+    loop = world.loop()
+    assert kinds(loop.tick()) == ["firing"]
+    world.store.scores.insert(history[130:])
+    assert kinds(loop.tick()) == ["resolved"]
+    assert kinds(world.channel.events) == ["firing", "resolved"]
+
+
 def test_silence_is_told_once_across_restarts(world: World) -> None:
     world.base -= timedelta(hours=20)
     world.store.scores.insert(world.rows((100, True)))

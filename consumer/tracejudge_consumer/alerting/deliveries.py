@@ -19,18 +19,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from tracejudge.alerts import Action, AlertEvent, GroupNotifier, Message, NotDelivered, Notifier, SeriesSnapshot
-from tracejudge.alerts.judges.hold_mark import told_from
 from tracejudge.alerts.telling.channels import ChannelPolicy, ChannelState
 from tracejudge.alerts.telling.grouping import compose
 from tracejudge.alerts.telling.notify import message_of
 from tracejudge.clock import Clock
 from tracejudge.store import OutboxItem, Store
+from tracejudge_consumer.alerting.staleness import STALE_AFTER, too_late
 
 logger = logging.getLogger(__name__)
-
-STALE_AFTER: Final = timedelta(hours=24)
-"""An event found later than this (a first start on a store with history) is kept but sent to nobody, unless it is an
-alert that is still open."""
 
 MAX_ATTEMPTS: Final = 100
 """With 15 minutes between them about a day."""
@@ -87,14 +83,13 @@ class Deliveries:
     ) -> None:
         """Puts every event into the outbox of every channel that wants it; repeating it changes nothing.
 
-        One that a person has silenced is kept there as well, as given up with the reason.
+        One that a person has silenced, or that comes too late (`staleness.py`), is kept there as well, as given up with
+        the reason.
         """
         now = self._clock.now()
         items = []
+        late = too_late(events, still_open=still_open, now=now)
         for event in events:
-            alert = event.evidence.get("fired_event_id", event.event_id)
-            lasts = event.kind in ("firing", "escalated") and alert in still_open
-            stale = now - told_from(event) > STALE_AFTER and not lasts
             silence = next((action for action in silences if action.silences(event)), None)
             for name, policy in self._policies.items():
                 if not policy.wants(event):
@@ -102,8 +97,8 @@ class Deliveries:
                 item = OutboxItem(event_id=event.event_id, notifier=name, updated_at=now)
                 if silence is not None:
                     item = replace(item, state="given_up", last_error=f"silenced by action {silence.action_id}")
-                if stale:
-                    item = replace(item, state="given_up", last_error="older than a day when it was found; not sent")
+                if event.event_id in late:
+                    item = replace(item, state="given_up", last_error=late[event.event_id])
                 items.append(item)
         if items:
             self._store.outbox.put(items)

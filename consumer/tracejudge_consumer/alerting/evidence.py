@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from datetime import timedelta
 from typing import Final
 
 from tracejudge.alerts import AlertEvent, Promises, Rule
@@ -23,6 +22,7 @@ from tracejudge.scores import LIVE_RUN, TraceKey
 from tracejudge.store import Store
 from tracejudge_consumer.alerting.actions import read_actions
 from tracejudge_consumer.alerting.evidence_pages import EvidencePages
+from tracejudge_consumer.alerting.staleness import STALE_AFTER
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ MOST_PLAYED_AT_ONCE: Final = 100_000
 
 MOST_DAYS: Final = 365
 
-_STALE_AFTER: Final = timedelta(hours=24)  # as deliveries have it: nobody is told of older ones unless they are open
 _SWEEP_EVERY_S: Final = 300.0
 _MOST_LEFT: Final = 1000  # of the last day's events, looked through at the start
 
@@ -82,7 +81,7 @@ class AlertEvidence:
             event
             for number, event in enumerate(events)
             if last[event.event_id] == number
-            if tells_of_a_fall(event) and (_alert_of(event) in still_open or now - event.at <= _STALE_AFTER)
+            if tells_of_a_fall(event) and (_alert_of(event) in still_open or now - event.at <= STALE_AFTER)
         ]
         wanted.sort(key=lambda event: (_alert_of(event) not in still_open, event.severity != "page", -fall_of(event)))
         first, later = wanted[:MOST_AT_ONCE], [event.event_id for event in wanted[MOST_AT_ONCE:]]
@@ -116,7 +115,7 @@ class AlertEvidence:
     def _left_over(self) -> list[str]:
         """Ids of the alerts that were told without evidence, in the order in which they get it."""
         if self._left is None:
-            recent = self._store.alert_events.all(since=self._clock.now() - _STALE_AFTER, limit=_MOST_LEFT)
+            recent = self._store.alert_events.all(since=self._clock.now() - STALE_AFTER, limit=_MOST_LEFT)
             self._left = [event.event_id for event in reversed(recent) if event.evidence.get("gathered") == NOT_YET]
         return self._left
 

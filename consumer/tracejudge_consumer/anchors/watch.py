@@ -26,7 +26,7 @@ from tracejudge.errors import NotFound, ServiceUnavailable, TraceJudgeError
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.scores import ANCHOR_RUN, JudgeId
 from tracejudge.store import Store
-from tracejudge_consumer.alerting.deliveries import STALE_AFTER
+from tracejudge_consumer.alerting.staleness import STALE_AFTER
 from tracejudge_consumer.anchors.lease import anchor_lease
 from tracejudge_consumer.process.shutdown import LAST_ROUND_S
 
