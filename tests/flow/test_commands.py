@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,22 @@ def test_traces_that_had_no_chance_are_accounted_for_too(at: Workplace) -> None:
     assert lines["faithfulness"]["decisions"] == {"sampled_out": 9, "filtered": 1}
     assert lines["lexical"]["decisions"]["filtered"] == 1
     assert [line["unaccounted"] for line in lines.values()] == [0, 0]
+
+
+def test_a_round_straight_after_the_consumer_says_how_many_scores_rest(at: Workplace) -> None:
+    rows = [json.loads(line) for line in lines_of("hagrid_unfaithful.jsonl.gz")][:20]
+    text = "\n".join(json.dumps({**row, "app": "shop"}) for row in rows)
+    (at.folder / "some.jsonl").write_text(text, encoding="utf-8")
+    (at.folder / "tracejudge.toml").write_text(at.settings.replace("settle_s = 0", "settle_s = 3600"), encoding="utf-8")
+    at("ingest", "some.jsonl")
+    report = at.json("consume", "--until-idle")
+    scores = report["passed"] + report["failed"] + report["invalid"]
+    said = at("watch", "--once")
+    assert "no series changed" in said
+    assert f"{scores} scores still rest and were not looked at: all of them count from" in said
+    rest = at.json("watch", "--once")["resting"]
+    assert rest["scores"] == scores
+    assert rest["all_count_at"] > datetime.now(timezone.utc).isoformat()
 
 
 def test_watch_tells_a_webhook_once(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:

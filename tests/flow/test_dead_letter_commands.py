@@ -176,6 +176,15 @@ def test_bytes_are_shown_so_that_no_terminal_obeys_them(value: bytes, limit: int
     assert preview(value, limit=limit) == shown
 
 
+def test_lines_of_a_file_are_told_what_to_do_instead_of_a_replay(desk: Desk) -> None:
+    (desk.queue.parent / "log.jsonl").write_text("{\n[]\n")
+    desk("ingest", "log.jsonl", "--app", "shop", expect=EXIT_FAILED)
+    said = desk("dead-letters", "replay", "--all", expect=EXIT_FAILED)
+    assert "2 passed over" in said
+    assert "of file:log.jsonl: mend [intake.mapping] or the lines, `tracejudge ingest log.jsonl` again" in said
+    assert "`tracejudge dead-letters drop --source file:log.jsonl`" in said
+
+
 def _no(*_args: object, **_kwargs: object) -> None:
     import click
 

@@ -9,6 +9,9 @@ import pytest
 
 from tests.support.running_gateway import RunningGateway, free_port
 from tests.support.scripted_transport import ScriptedTransport
+from tracejudge.anchors import Anchor, AnchorSet
+from tracejudge.store import Store
+from tracejudge.testing import make_trace
 from tracejudge_consumer.commands.doctor import Check, run_checks
 from tracejudge_consumer.retry_policy import RetryPolicy
 
@@ -68,6 +71,20 @@ def test_the_hook_is_loaded_and_the_switches_are_not_tried(tmp_path: Path, store
     assert "SECRET" not in str(found)
     found = checks(tmp_path, store_url, '[intake]\nresolve_nodes = "nowhere:texts"\n')
     assert found["intake"].status == "FAIL"
+
+
+def test_anchors_that_the_settings_name_and_nobody_built_are_told_with_the_command(
+    tmp_path: Path, store_url: str, store: Store
+) -> None:
+    text = '[anchors]\nset = "golden"\n'
+    for url in (store_url, "chdb:///not-there"):
+        found = checks(tmp_path, url, text)["anchors"]
+        assert (found.status, found.fix) == ("note", "tracejudge anchors build golden")
+        assert "'golden' is not built" in found.detail
+    store.anchors.freeze(AnchorSet.freeze("golden", [Anchor.of(make_trace(1))], built_at=store.now()))
+    found = checks(tmp_path, store_url, text)["anchors"]
+    assert (found.status, found.detail) == ("ok", f"{store.anchors.find('golden')} is built")
+    assert "anchors" not in checks(tmp_path, store_url, "")
 
 
 def test_an_embedded_store_that_cannot_be_opened_is_nothing_to_start_and_has_no_password(tmp_path: Path) -> None:

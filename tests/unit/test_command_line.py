@@ -69,6 +69,16 @@ def test_init_writes_settings_that_pass_the_check_and_does_not_overwrite(
     assert "--force" in capsys.readouterr().err
 
 
+def test_init_sends_to_migrate_only_where_there_is_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init"]) == EXIT_DONE
+    assert "next: tracejudge doctor, then tracejudge up\n" in capsys.readouterr().out
+    assert run(["init", "--force", "--store", "clickhouse://u@h:8123/d"]) == EXIT_DONE
+    assert "next: tracejudge migrate, then tracejudge doctor\n" in capsys.readouterr().out
+
+
 def test_the_check_says_what_each_rule_counts_and_promises_nothing_for_a_threshold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

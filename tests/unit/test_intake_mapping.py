@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tracejudge.datasets import BrokenLine, read_lines
 from tracejudge.testing import ManualClock
 from tracejudge_consumer.intake import RawRecord
 from tracejudge_consumer.intake.mapping import ForeignForm, MappedReader
@@ -297,6 +298,22 @@ def read_error(value: Any, unit: str, *, now: datetime) -> RecordError:
 )
 def test_a_refusal_names_field_and_path(mapping: dict[str, Any], value: Any, words: str) -> None:
     assert words in str(refusal(mapping, value))
+
+
+def test_a_text_meant_for_every_record_is_told_to_be_a_const() -> None:
+    error = refusal({"query": "q", "app": {"path": "shop", "required": True}}, {"q": "?"})
+    assert 'if shop is meant for every record, write app = { const = "shop" }' in str(error)
+    assert "const" not in str(refusal({"query": "q", "app": {"path": "a.b", "required": True}}, {"q": "?"}))
+    assert "const" not in str(refusal({"query": "q"}, {}))
+
+
+def test_a_line_whose_app_is_a_path_to_nowhere_says_how_to_write_a_const(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_text('{"q": "?"}')
+    (line,) = read_lines(file, form=ForeignForm(MappingSettings.model_validate({"query": "q", "app": "shop"})))
+    assert isinstance(line, BrokenLine)
+    assert "the path 'shop' leads nowhere in this record" in line.detail
+    assert 'write app = { const = "shop" }' in line.detail
 
 
 @pytest.mark.parametrize("value", [b"{", b"\xff", b"[]", b"7", b'"text"'])

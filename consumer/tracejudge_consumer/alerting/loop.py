@@ -49,6 +49,7 @@ from tracejudge_consumer.alerting.evidence import AlertEvidence
 from tracejudge_consumer.alerting.fresh_rows import FreshRows
 from tracejudge_consumer.alerting.leadership import Leadership
 from tracejudge_consumer.alerting.memory import LOOP_STATE, LoopMemory
+from tracejudge_consumer.alerting.resting import Resting, resting
 from tracejudge_consumer.alerting.store_upkeep import StoreUpkeep
 
 logger = logging.getLogger(__name__)
@@ -110,6 +111,7 @@ class AlertLoop:
         self._upkeep = StoreUpkeep(store, clock, policy=policy)
         self._evidence = evidence
         self._engine: Engine | None = None
+        self._folded: datetime | None = None
         self._forget()
         Engine(self._rules)  # two rules of one name are a fault of the settings: said now, not at the first tick
 
@@ -139,6 +141,12 @@ class AlertLoop:
     def status(self) -> list[SeriesStatus]:
         """Every series, as of the last tick; empty while another process leads."""
         return self._engine.status() if self._engine is not None else []
+
+    def resting(self) -> Resting | None:
+        """What the last round found too fresh to fold; None where there is nothing, or another process leads."""
+        if self._folded is None or not self.leading:
+            return None
+        return resting(self._store, folded=self._folded, settle=self._settle, step_s=self._step_s)
 
     def tick(self) -> list[AlertEvent]:
         """One round: the events newly published by this process; empty while another process leads.
@@ -181,6 +189,7 @@ class AlertLoop:
         until = step_of(self._store.now() - self._settle, step_s=self._step_s)
         if not self._fold(engine, until=until):
             return []
+        self._folded = until
         silences = engine.tick(self._store.now(), folded=until)
         if silences:
             self._unpublished += silences

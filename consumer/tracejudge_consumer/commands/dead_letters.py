@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from tracejudge_consumer.wiring import connect_store, queue_options
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+_MOST_FILES: Final = 5
 _PAGE: Final = 500  # records sent and marked together: after a kill at most these are sent twice, which changes nothing
 
 
@@ -207,8 +209,13 @@ def replay_letters(
         if elsewhere:
             click.echo(
                 f"{elsewhere} passed over: they came from another source than {ours} (rows the store refused, files "
-                "and other queues cannot be sent there); mend a line of a file there, and `tracejudge ingest` it again"
+                "and other queues cannot be sent there)"
             )
+            files = sorted({row.letter.source for row in found if row.letter.source.startswith("file:")})
+            for name in files[:_MOST_FILES]:
+                click.echo(f"  of {ident(name)}: {_of_file(name)}")
+            if len(files) > _MOST_FILES:
+                click.echo(f"  and of {counted(len(files) - _MOST_FILES, 'file')} more, in the same way")
     return EXIT_FAILED if elsewhere and not sent else EXIT_DONE
 
 
@@ -250,6 +257,15 @@ def drop_letters(
             store.dead_letters.mark(found[first : first + _PAGE], "dropped", at=datetime.now(timezone.utc))
     told = f"{counted(len(found), 'dead letter')} dropped{hint}"
     click.echo(to_json({"dropped": len(found)}) if as_json else told)
+
+
+def _of_file(source: str) -> str:
+    """What to do about lines of a file, which no queue has."""
+    path, chosen = source.removeprefix("file:"), shlex.quote(source)
+    return (
+        f"mend [intake.mapping] or the lines, `tracejudge ingest {shlex.quote(harmless(path))}` again (lines that were "
+        f"read change nothing), then `tracejudge dead-letters drop --source {harmless(chosen)}`"
+    )
 
 
 def _require_choice(where: DeadLetterFilter, *, everything: bool) -> None:

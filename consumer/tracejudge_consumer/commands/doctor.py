@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from typing import Final, Literal
 import click
 
 from tracejudge.counted import counted
-from tracejudge.errors import MissingExtra, SettingsError, TraceJudgeError
+from tracejudge.errors import MissingExtra, NotFound, SettingsError, TraceJudgeError
 from tracejudge.judging import JudgeSpec
+from tracejudge.store import Store
 from tracejudge_consumer.settings import Settings, load_settings, without_password
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.options import config_option, json_option
@@ -194,6 +196,8 @@ def _check_store(settings: Settings) -> Iterator[Check]:
     shown = without_password(settings.store)
     if nothing := embedded_store_missing(settings):
         yield _nothing_yet(nothing)
+        if settings.anchors.set is not None:
+            yield _no_anchors(settings.anchors.set)
         return
     embedded = settings.store.startswith("chdb:")
     try:
@@ -237,6 +241,25 @@ def _check_store(settings: Settings) -> Iterator[Check]:
             detail=f"{abs(skew_s):.1f} s {'ahead of' if skew_s < 0 else 'behind'} the store's",
             fix="" if fine else "run NTP on both machines: windows and alerts order scores by these clocks",
         )
+        if settings.anchors.set is not None:
+            yield _anchors(settings.anchors.set, store)
+
+
+def _anchors(name: str, store: Store) -> Check:
+    try:
+        found = store.anchors.find(name)
+    except NotFound:
+        return _no_anchors(name)
+    except TraceJudgeError as error:  # a schema that is behind has been told already
+        return Check(
+            subject="anchors", status="FAIL", detail=one_line(str(error), limit=300), fix="see the store above"
+        )
+    return Check(subject="anchors", status="ok", detail=f"{found} is built")
+
+
+def _no_anchors(name: str) -> Check:
+    detail = f"[anchors] set = {name!r} is not built: no round is made, and no judge is watched by it"
+    return Check(subject="anchors", status="note", detail=detail, fix=f"tracejudge anchors build {shlex.quote(name)}")
 
 
 def _nothing_yet(nothing: str) -> Check:

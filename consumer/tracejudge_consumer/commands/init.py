@@ -80,7 +80,9 @@ def command(queue: str, store: str, output: str, force: bool) -> int:
         return EXIT_USAGE
     path.write_text(settings_text(queue=queue, store=store), encoding="utf-8")
     click.echo(f"wrote {path}")
-    click.echo("next: tracejudge migrate, then tracejudge doctor")
+    # An embedded store makes itself; the tables of a server are made by who may.
+    first, then = ("doctor", "up") if store.startswith("chdb:") else ("migrate", "doctor")
+    click.echo(f"next: tracejudge {first}, then tracejudge {then}")
     return 0
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import click
 
 from tracejudge.alerts.event import AlertEvent
+from tracejudge.counted import counted
 from tracejudge.errors import ServiceUnavailable
 from tracejudge_consumer.alerting.loop import AlertLoop
+from tracejudge_consumer.alerting.resting import Resting
 from tracejudge_consumer.anchors.watch import AnchorWatch, watching_anchors
 from tracejudge_consumer.commands.consume import set_up_logging
 from tracejudge_consumer.process.shutdown import cut_off, stop_on_signals
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import config_option, json_option
-from tracejudge_consumer.terminal.rendering import to_json
+from tracejudge_consumer.terminal.rendering import instant, to_json
 from tracejudge_consumer.views.alert_line import alert_line, news_of
 from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import build_alert_loop, build_anchor_watch, connect_store
@@ -28,7 +30,10 @@ from tracejudge_consumer.wiring import build_alert_loop, build_anchor_watch, con
     epilog="""\b
 Examples:
   tracejudge watch              forever; several may run, one of them leads
-  tracejudge watch --once       one round, for cron""",
+  tracejudge watch --once       one round, for cron
+
+Scores rest (`[alert_loop] settle_s`, 30 s by default) before they count: --once says how many still do, with --json as
+a last line {"resting": {"scores": ..., "all_count_at": ...}} beside the events, where there are some.""",
 )
 @config_option
 @json_option
@@ -66,12 +71,27 @@ def command(config: str, as_json: bool, once: bool) -> None:
                     tell(event)
                 if not loop.leading:
                     click.echo("another process leads the alert loop of this store: nothing to do here", err=True)
-                elif not events and not as_json:
-                    click.echo("no series changed; `tracejudge alerts` shows the state of each")
+                else:
+                    _tell_the_rest(events, loop.resting(), as_json=as_json)
             return
         with stop_on_signals(stop), watch.over(settings), cut_off(store, stop), closing(loop):
             tick_s = settings.alert_loop.tick_s
             run_alert_loop(loop, stop, tick_s=tick_s, tell=tell, watch=watch, anchors=anchors)
+
+
+def _tell_the_rest(events: Sequence[AlertEvent], rest: Resting | None, *, as_json: bool) -> None:
+    """What one round does not say by its events: that there are none, and which scores it has not looked at yet."""
+    if as_json:
+        if rest is not None:
+            click.echo(to_json({"resting": rest}))
+        return
+    if not events:
+        click.echo("no series changed; `tracejudge alerts` shows the state of each")
+    if rest is not None:
+        click.echo(
+            f"{counted(rest.scores, 'score still rests', 'scores still rest')} and were not looked at: all of them "
+            f"count from {instant(rest.all_count_at)} UTC on; `tracejudge watch --once` again then"
+        )
 
 
 def run_alert_loop(

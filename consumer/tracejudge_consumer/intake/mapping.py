@@ -33,6 +33,9 @@ from tracejudge_sdk.trace import SCHEMA_VERSION, Record
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NUMBERS: Final = frozenset({"latency_ms", "head_probability"})
 _PROSE: Final = frozenset({"query", "response", "error", "reference"})  # a number here is a mistake of the path
+_OFTEN_CONST: Final = frozenset(
+    {"app", "environment", "version", "category", "model", "prompt_version", "index_version", "language"}
+)
 _ABSENT: Final = object()
 
 
@@ -76,7 +79,11 @@ class ForeignForm:
         name = (error.field or "").partition(".")[0]
         if name not in self._paths:
             return error
-        told = RecordError(error.reason, f"{error} (from the path {self._paths[name]!r})", field=error.field)
+        path = self._paths[name]
+        words = f"{error} (from the path {path!r})"
+        if "is missing" in str(error):
+            words = f"{error} (the path {path!r} leads nowhere in this record{_const_hint(name, path)})"
+        told = RecordError(error.reason, words, field=error.field)
         told.__cause__ = error.__cause__
         return told
 
@@ -113,6 +120,13 @@ class MappedReader:
             raise self._form.explain(error) from error.__cause__
 
 
+def _const_hint(name: str, path: str) -> str:
+    """Whoever meant the same text for every record wrote it where a path is meant."""
+    if name not in _OFTEN_CONST or len(JsonPath.parse(path).steps) > 1:
+        return ""
+    return f"; if {path} is meant for every record, write {name} = {{ const = {json.dumps(path)} }}"
+
+
 def _default(found: dict[str, Any], name: str, value: Any) -> None:
     if found.get(name) is None:
         found[name] = value
@@ -133,7 +147,7 @@ def _reader(
             value = path.of(record)
         except LeadsNowhere as error:
             if source.required:
-                words = f"{name}: the path {path.text!r} leads nowhere: {error}"
+                words = f"{name}: the path {path.text!r} leads nowhere: {error}{_const_hint(name, path.text)}"
                 raise RecordError("unmapped", words, field=name) from error
             return _ABSENT
         if value is None:

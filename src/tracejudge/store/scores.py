@@ -228,6 +228,16 @@ class Scores(Table[Score]):
         count, first, last = self._connection.query(sql, conditions.parameters)[0]
         return (from_milliseconds(first), from_milliseconds(last)) if count else None
 
+    def judged_after(self, at: datetime) -> tuple[int, datetime | None]:
+        """How many live scores were judged after `at`, and when the last of them was. Costs what lies behind `at`."""
+        where = Where().add("judged_at > {at:DateTime64(6, 'UTC')}", at=bound_instant("at", at))
+        count, last = self._connection.query(
+            f"SELECT count(), max(judged_at) FROM scores FINAL {where} AND run_id = {{run_id:String}} "
+            f"AND ({_PLACE}) IN (SELECT {_PLACE} FROM scores_by_judged {where})",
+            {**where.parameters, "run_id": LIVE_RUN},
+        )[0]
+        return int(count), from_microseconds(last) if count else None
+
     def daily_spans(self, where: ScoreFilter) -> list[tuple[datetime, datetime]]:
         """The first and the last event time of each day (UTC) that has a score, in order."""
         conditions = score_conditions(where)
