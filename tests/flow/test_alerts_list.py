@@ -70,7 +70,7 @@ def test_each_event_has_its_rule_and_its_id_and_of_the_past_the_latest_twenty_ar
     whole = at("alerts", "--since", "2h", "--all")
     assert "over 24" in whole
     assert "more since" not in whole
-    assert whole.count("all before it") == 1, "the open one is told in full, the others briefly"
+    assert whole.count("since the incident before it") == 1, "the open one is told in full, the others briefly"
     assert "... 23 more since" in at("alerts", "list", "--since", "2h", "--limit", "2")
     assert len(at.json("alerts", "--since", "2h", "--limit", "3")["events"]) == 3
 

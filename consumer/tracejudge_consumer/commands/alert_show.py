@@ -156,7 +156,7 @@ def show_evidence(out: Console, evidence: Evidence) -> None:
     _line(out, "trust", record_says(evidence.record, app=event.series.app))
     if evidence.resampled is not None:
         _line(out, "", resampled_says(evidence.resampled))
-    _line(out, "looked at", looked_at_says(evidence))
+    _line(out, "compared", looked_at_says(evidence))
     if (page := event.evidence.get("page")) is not None:
         _line(out, "page", str(page))
     for one in in_reading_order(evidence)[:_MOST_ATTRIBUTES]:

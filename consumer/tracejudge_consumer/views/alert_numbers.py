@@ -55,6 +55,11 @@ def _rate(value: object) -> str:
     return ""
 
 
+def _rate_before(value: object) -> str:
+    said = _rate(value)
+    return f"{said}; since the incident before it, if there was one" if said else ""
+
+
 def _at(value: object) -> str:
     return f"{instant(datetime.fromisoformat(value))} UTC" if isinstance(value, str) else ""
 
@@ -95,13 +100,13 @@ _NAMED: Final[tuple[tuple[str, str, Callable[[object], str]], ...]] = (
     ("boundary", "fires below", _percent),
     ("started_about", "began about", _at),
     ("baseline", "learned baseline", _percent),
-    ("before", "all before it", _rate),
+    ("before", "before the fall", _rate_before),
     ("since", "since the fall", _rate),
     ("coverage_low", "coverage", _coverage),
     ("fired_at", "fired at", _at),
     ("fired_event_id", "its alert", _text),
     ("recovered_about", "recovered about", _at),
-    ("above", "recovered above", _percent),
+    ("above", "over when above", _percent),
     ("since_recovery", "since then", _rate),
     ("closed_because", "closed because", lambda value: _text(value).replace("_", " ")),
     ("action_id", "by action", _text),

@@ -95,7 +95,9 @@ def _fell(series: Series, boundary: float, before: PassRate | None) -> str:
     if learned is not None:
         return f"fell from its learned baseline of {learned}"
     return (
-        "fell" if before is None or before.estimate is None else f"fell from {percent(before.estimate)} (all before it)"
+        "fell"
+        if before is None or before.estimate is None
+        else f"fell from {percent(before.estimate)} (since the incident before it)"
     )
 
 
