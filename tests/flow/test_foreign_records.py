@@ -154,13 +154,14 @@ def test_where_few_traces_lack_something_there_is_no_hint(folder: Path, capsys: 
 
 
 def test_a_mapping_is_tried_without_anything_being_sent(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings(folder, "chdb:///not-made", after='tags = { region = "geo" }\n')
+    settings(folder, "chdb:///not-made", after='environment = "staging"\ntags = { region = "geo" }\n')
     lines = [
         foreign(1, question="what \x1b[31mis\u202e it?\ntwo", geo="eu\x1b]"),
         {"answer": "no question"},
         foreign(3, doc_ids=[]),
         foreign(4, ts=1_767_268_800_000),
         {"answer": "none either"},
+        *(foreign(number, ts=f"{number} o'clock") for number in (5, 6)),
     ]
     (folder / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
     assert run(["ingest", "log.jsonl", "--app", "shop", "--dry-run", "--lines", "3"]) == EXIT_DONE
@@ -173,13 +174,19 @@ def test_a_mapping_is_tried_without_anything_being_sent(folder: Path, capsys: py
     assert "region=eu" in said
     assert "line 2: unreadable: unmapped: query: the path 'question' leads nowhere" in said
     assert "line 4" not in said
-    assert "log.jsonl: 5 lines, 2 readable, 3 unreadable; nothing was sent" in said
+    assert "log.jsonl: 7 lines, 2 readable, 5 unreadable; nothing was sent" in said
     assert "2 unreadable: unmapped: query" in said
+    assert (
+        "2 unreadable: such as: unmapped: event_time: the path 'ts' leads to \"5 o'clock\", which is no number" in said
+    )
+    assert said.count("from the path") == 0, "the refusal names the path itself"
+    assert "in no line: environment: the path 'staging' leads nowhere; if staging is meant for every record" in said
+    assert said.count("in no line") == 1
     assert 'set format = "epoch_ms"' in said
     assert {path.name for path in folder.iterdir()} == {"tracejudge.toml", "log.jsonl"}
     assert run(["ingest", "log.jsonl", "--app", "shop", "--dry-run", "--json"]) == EXIT_DONE
     (tried,) = json.loads(capsys.readouterr().out)
-    assert (tried["lines"], tried["readable"], tried["unreadable"]) == (5, 2, 3)
+    assert (tried["lines"], tried["readable"], tried["unreadable"]) == (7, 2, 5)
     assert (tried["first"][0]["passages"], tried["first"][0]["passages_with_text"]) == (2, 0)
     assert tried["first"][0]["event_time"] == "2026-01-01T12:00:01.000Z"
     (folder / "log.jsonl").write_text("{}")

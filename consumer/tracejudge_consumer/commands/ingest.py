@@ -17,11 +17,13 @@ from tracejudge.counted import counted
 from tracejudge.datasets import BrokenLine, EventTimes, Line, LineForm, event_times, read_lines
 from tracejudge.scores import DeadLetter, Label
 from tracejudge.store import Store
+from tracejudge_consumer.intake.mapping import ForeignForm
 from tracejudge_consumer.settings import Settings, load_settings, without_password
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.options import Moment, Span, config_option, json_option
 from tracejudge_consumer.terminal.rendering import console, one_line, progress_bar, to_json
-from tracejudge_consumer.views.dry_run import show_tried, try_lines
+from tracejudge_consumer.views.dry_run import show_tried, try_file
+from tracejudge_consumer.views.reasons import show_reasons
 from tracejudge_consumer.wiring import build_line_form, build_transport, connect_store
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError, TransportUnavailable
@@ -110,8 +112,7 @@ def command(
             out.print(f"  {were} over the record limit, and the longest texts are cut: truncated=true")
         if report.labels:
             out.print(f"  {counted(report.labels, 'human label')} stored")
-        for reason, count in sorted(report.reasons.items()):
-            out.print(f"  {counted(count, 'dead letter')}: {one_line(reason)}")
+        show_reasons(out, report.reasons, one="dead letter", many="dead letters")
     if status == EXIT_FAILED:
         # Not the contract's own check: it refuses lines without id or time, which are read here.
         why = (
@@ -131,15 +132,12 @@ def _try(
     *,
     app: str | None,
     times: EventTimes | None,
-    form: LineForm | None,
+    form: ForeignForm | None,
     most: int,
     as_json: bool,
 ) -> int:
     """Neither queue nor store is opened: a mapping is tried before there is one."""
-    tried = []
-    for name in files:
-        found = read_lines(Path(name), app=app, event_time=times, form=form)
-        tried.append(try_lines(Path(name).name, found, most=most))
+    tried = [try_file(Path(name), app=app, times=times, form=form, most=most) for name in files]
     if as_json:
         click.echo(to_json(tried))
     else:

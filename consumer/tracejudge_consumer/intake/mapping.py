@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
@@ -63,6 +63,14 @@ class ForeignForm:
                 self._readers[name] = _reader(name, source, clock)
                 self._paths[name] = getattr(source, "path", None) or "a const"
 
+    def nowhere(self, found: Collection[str]) -> dict[str, str]:
+        """The fields that the mapping names and that are not among `found`, with what to look at."""
+        return {
+            name: f"the path {path!r} leads nowhere{_const_hint(name, path)}"
+            for name, path in self._paths.items()
+            if name not in found
+        }
+
     def values(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of ours that the record holds. Raises RecordError `unmapped`, naming field and path."""
         if "schema_version" in value and "kind" in value:
@@ -77,7 +85,7 @@ class ForeignForm:
     def explain(self, error: RecordError) -> RecordError:
         """The codec's refusal of a mapped record, with the path the value came from."""
         name = (error.field or "").partition(".")[0]
-        if name not in self._paths:
+        if name not in self._paths or error.reason == "unmapped":  # it names the path itself
             return error
         path = self._paths[name]
         words = f"{error} (from the path {path!r})"

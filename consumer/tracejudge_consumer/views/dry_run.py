@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from rich.console import Console
 
 from tracejudge.counted import counted
-from tracejudge.datasets import BrokenLine, Line, RecordLine
+from tracejudge.datasets import BrokenLine, EventTimes, Line, RecordLine, read_lines
+from tracejudge_consumer.intake.mapping import ForeignForm
 from tracejudge_consumer.terminal.rendering import ident, instant, one_line
+from tracejudge_consumer.views.reasons import show_reasons
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError
 
 _TEXT_CHARS: Final = 120
-_MOST_REASONS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,10 @@ class LineTried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTried:
-    """A whole file: `lines` = `readable` + `unreadable`; `reasons` counts the latter, `first` holds the first lines."""
+    """A whole file: `lines` = `readable` + `unreadable`; `reasons` counts the latter, `first` holds the first lines.
+
+    `nowhere` names the fields that the mapping found in no line, unless there was none to look at.
+    """
 
     file: str
     lines: int
@@ -47,10 +52,36 @@ class FileTried:
     unreadable: int
     reasons: Mapping[str, int]
     first: tuple[LineTried, ...]
+    nowhere: Mapping[str, str]
 
 
-def try_lines(file: str, lines: Iterable[Line | RecordLine | BrokenLine], *, most: int) -> FileTried:
+class WatchedForm:
+    """A mapping, and which of its fields it has found so far."""
+
+    def __init__(self, form: ForeignForm) -> None:
+        self._form = form
+        self._found: set[str] | None = None
+
+    def values(self, value: Mapping[str, Any], /) -> dict[str, Any]:
+        found = self._form.values(value)
+        self._found = (self._found or set()) | found.keys()
+        return found
+
+    def explain(self, error: RecordError, /) -> RecordError:
+        return self._form.explain(error)
+
+    @property
+    def nowhere(self) -> dict[str, str]:
+        """The fields found in no line, with what to look at."""
+        return {} if self._found is None else self._form.nowhere(self._found)
+
+
+def try_file(
+    path: Path, *, app: str | None, times: EventTimes | None, form: ForeignForm | None, most: int
+) -> FileTried:
     """Reads all lines, and keeps what the first `most` become."""
+    watched = None if form is None else WatchedForm(form)
+    lines = read_lines(path, app=app, event_time=times, form=watched)
     first: list[LineTried] = []
     reasons: Counter[str] = Counter()
     count = 0
@@ -65,12 +96,13 @@ def try_lines(file: str, lines: Iterable[Line | RecordLine | BrokenLine], *, mos
                 first.append(_tried(line))
     unreadable = reasons.total()
     return FileTried(
-        file=file,
+        file=path.name,
         lines=count,
         readable=count - unreadable,
         unreadable=unreadable,
         reasons=dict(reasons.most_common()),
         first=tuple(first),
+        nowhere={} if watched is None else watched.nowhere,
     )
 
 
@@ -96,10 +128,9 @@ def show_tried(out: Console, tried: FileTried) -> None:
         f"{ident(tried.file)}: {counted(tried.lines, 'line')}, {tried.readable} readable, "
         f"{tried.unreadable} unreadable; nothing was sent"
     )
-    for reason, number in list(tried.reasons.items())[:_MOST_REASONS]:
-        out.print(f"  {number} unreadable: {one_line(reason, limit=300)}")
-    if len(tried.reasons) > _MOST_REASONS:
-        out.print(f"  and {counted(len(tried.reasons) - _MOST_REASONS, 'reason')} more; --json has all")
+    show_reasons(out, tried.reasons, one="unreadable", many="unreadable")
+    for name, words in tried.nowhere.items():
+        out.print(f"  in no line: {name}: {one_line(words, limit=300)}")
 
 
 def _refused(line: Line | RecordLine | BrokenLine) -> str:
