@@ -12,6 +12,7 @@ from tests.flow.test_alert_loop import World
 from tests.support.workplace import Workplace
 from tracejudge.alerts import AlertEvent, DriftRule
 from tracejudge.store import Store
+from tracejudge_consumer.alerting.actions import read_actions
 from tracejudge_consumer.terminal.exit_status import EXIT_USAGE
 
 RULE = DriftRule(name="drift-of-lexical", type="drift", judge="lexical", severity="page", heuristic_may_page=True)
@@ -94,3 +95,10 @@ def test_numbers_have_names_and_one_unit_and_keys_stand_in_json_only(fired: Aler
     for raw in ("hours", "page evidence", "held True", "hypothetical", "2880", "alarm", "None"):
         assert raw not in shown.replace("false alarms", "").replace("false alarm", ""), raw
     assert "evidence_hours" in at.json("alerts", "--since", "60d")["events"][0]["evidence"]
+
+
+def test_an_alert_is_acknowledged_by_the_beginning_of_its_id(fired: AlertEvent, store: Store, at: Workplace) -> None:
+    at("alerts", "acknowledge", f"event_id={fired.event_id[:6]}")
+    (action,) = read_actions(store)
+    assert action.matchers == {"event_id": fired.event_id}
+    assert "no open alert matches" in at("alerts", "acknowledge", "event_id=" + "f" * 9, expect=EXIT_USAGE)

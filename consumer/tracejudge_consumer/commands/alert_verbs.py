@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -181,10 +181,12 @@ def _close(verb: Verb, matchers: tuple[tuple[str, str], ...], **said: Any) -> No
         )
     settings = load_settings(said["config"], require_caps=False)
     with connect_store(settings) as store:
+        series = stored_series(settings, store)
+        matchers = _whole_ids(matchers, [one.alert_event_id for one in series if one.alert_event_id is not None])
         probe = Action(action_id="", verb=verb, matchers=dict(matchers), start=store.now(), at=store.now())
         opened = [
             status
-            for status in stored_series(settings, store)
+            for status in series
             if status.alert_event_id is not None and probe.matches(status.key, event_id=status.alert_event_id)
         ]
         if not opened:
@@ -198,6 +200,15 @@ def _close(verb: Verb, matchers: tuple[tuple[str, str], ...], **said: Any) -> No
             where = f" [{slice_in_words(status.key.group)}]" if status.key.group else ""
             click.echo(f"  {ident(status.key.rule)}: {ident(status.key.judge_id)} of {app}{where}")
         click.echo("The alert loop does it in its next round, within about a minute.")
+
+
+def _whole_ids(matchers: tuple[tuple[str, str], ...], open_ids: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """With the whole id of an open alert in place of its beginning, where only one begins so."""
+    whole = []
+    for field, value in matchers:
+        met = [one for one in open_ids if one.startswith(value)] if field == "event_id" and len(value) >= 4 else []
+        whole.append((field, met[0] if len(met) == 1 else value))
+    return tuple(whole)
 
 
 def _record(
