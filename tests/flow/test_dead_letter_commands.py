@@ -142,13 +142,6 @@ def test_nothing_is_sent_or_dropped_without_a_choice_and_unknown_ids_are_told(de
     assert "reasons there are" not in desk("dead-letters", "list", "--reason", "not_json"), "sent again, and known"
 
 
-def test_what_came_from_a_file_is_told_how_it_goes_in_again(desk: Desk, tmp_path: Path) -> None:
-    (tmp_path / "lines.jsonl").write_text("{\n", encoding="utf-8")
-    desk("ingest", str(tmp_path / "lines.jsonl"), expect=EXIT_FAILED)
-    assert "mend a line of a file there" in desk("dead-letters", "replay", "--all", expect=EXIT_FAILED)
-    assert "1 dead letter dropped" in desk("dead-letters", "drop", "--all", "--yes")
-
-
 def test_restarts_do_not_let_a_topic_drain_into_the_dead_letters(desk: Desk) -> None:
     """A supervisor starts it ten times after a bad deploy: what got through at first is all there is."""
     append(desk.queue, [*[encode(make_trace(n)) for n in range(50)], *[b"not ours"] * 3_000])
@@ -183,6 +176,7 @@ def test_lines_of_a_file_are_told_what_to_do_instead_of_a_replay(desk: Desk) -> 
     assert "2 passed over" in said
     assert "of file:log.jsonl: mend [intake.mapping] or the lines, `tracejudge ingest log.jsonl` again" in said
     assert "`tracejudge dead-letters drop --source file:log.jsonl`" in said
+    assert "2 dead letters dropped" in desk("dead-letters", "drop", "--source", "file:log.jsonl", "--yes")
 
 
 def _no(*_args: object, **_kwargs: object) -> None:
