@@ -107,8 +107,8 @@ class Tally:
     def stored(self, results: Iterable[PanelResult], refused: Mapping[str, int]) -> None:
         """The store has these, but for `refused` rows, by reason."""
         for result in results:
-            self._scored_by.update([score.judge_name for score in result.scores])
             for score in result.scores:  # by identity: an Enum's hash is a call of a function
+                self._scored_by[score.judge_name] += 1
                 if score.outcome is Outcome.PASSED:
                     self._passed += 1
                 elif score.outcome is Outcome.FAILED:
