@@ -81,9 +81,9 @@ class AlertEvidence:
             event
             for number, event in enumerate(events)
             if last[event.event_id] == number
-            if tells_of_a_fall(event) and (_alert_of(event) in still_open or now - event.at <= STALE_AFTER)
+            if tells_of_a_fall(event) and (event.alert_id in still_open or now - event.at <= STALE_AFTER)
         ]
-        wanted.sort(key=lambda event: (_alert_of(event) not in still_open, event.severity != "page", -fall_of(event)))
+        wanted.sort(key=lambda event: (event.alert_id not in still_open, event.severity != "page", -fall_of(event)))
         first, later = wanted[:MOST_AT_ONCE], [event.event_id for event in wanted[MOST_AT_ONCE:]]
         if later:
             logger.warning("evidence: %d of %d alerts of this round are told without it", len(later), len(wanted))
@@ -227,9 +227,3 @@ def _rate_in(numbers: object) -> float | None:
 
 def _without_mark(event: AlertEvent) -> AlertEvent:
     return replace(event, evidence={name: value for name, value in event.evidence.items() if name != "gathered"})
-
-
-def _alert_of(event: AlertEvent) -> str:
-    """The id of the alert that an event is about: its own, or that of the one that grew."""
-    fired = event.evidence.get("fired_event_id")
-    return fired if isinstance(fired, str) else event.event_id

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tracejudge.alerts import AlertEvent
-from tracejudge.alerts.judges.hold_mark import told_from
 
 STALE_AFTER: Final = timedelta(hours=24)
 
@@ -29,23 +28,18 @@ def too_late(events: Iterable[AlertEvent], *, still_open: AbstractSet[str | None
     found = list(events)
     begun = {event.event_id for event in found if event.kind == "firing"}
     over = {
-        _alert_of(event)
+        event.alert_id
         for event in found
-        if event.kind == "resolved" and _alert_of(event) in begun and _ended_before(event, now - STALE_AFTER)
+        if event.kind == "resolved" and event.alert_id in begun and _ended_before(event, now - STALE_AFTER)
     }
     late = {}
     for event in found:
-        lasts = event.kind in ("firing", "escalated") and _alert_of(event) in still_open
-        if now - told_from(event) > STALE_AFTER and not lasts:
+        lasts = event.kind in ("firing", "escalated") and event.alert_id in still_open
+        if now - event.told_from > STALE_AFTER and not lasts:
             late[event.event_id] = _FOUND_LATE
-        elif _alert_of(event) in over:
+        elif event.alert_id in over:
             late[event.event_id] = _LONG_OVER
     return late
-
-
-def _alert_of(event: AlertEvent) -> str:
-    fired = event.evidence.get("fired_event_id")
-    return fired if isinstance(fired, str) else event.event_id
 
 
 def _ended_before(event: AlertEvent, limit: datetime) -> bool:

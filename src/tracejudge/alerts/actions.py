@@ -23,9 +23,8 @@ class Action:
     `matchers` say which series are meant: field -> value, all of them must hold; none means every series. `accept` and
     `dismiss` close the open alerts of these series at `at`. `acknowledge` stops their reminders. `silence` keeps their
     events from the channels that happen in [start, end), or were held back until then. `mark` says that something was
-    really wrong in [start, end): it changes nothing, and back-tests
-    measure against it. `adopt` made a JudgeId live: its matchers name judge_name, judge_id and the run_id of the
-    replay from whose scores its baselines are seeded.
+    really wrong in [start, end): it changes nothing, and back-tests measure against it. `adopt` made a JudgeId live:
+    its matchers name judge_name, judge_id and the run_id of the replay from whose scores its baselines are seeded.
     """
 
     action_id: str
@@ -44,12 +43,8 @@ class Action:
 
     def silences(self, event: AlertEvent) -> bool:
         """Whether the event is not to be sent to anybody."""
-        fired = event.evidence.get("fired_event_id")
-        alert = fired if isinstance(fired, str) else event.event_id  # what became of an alert is part of it
-        named = (alert, event.event_id)
+        named = (event.alert_id, event.event_id)  # what became of an alert is part of it
         if self.verb != "silence" or not any(self.matches(event.series, event_id=one) for one in named):
             return False
         # Who silences an alert that waits for its judge has not been told of it yet.
-        held_until = event.evidence.get("held_until")
-        told_at = datetime.fromisoformat(held_until) if isinstance(held_until, str) else event.at
-        return any(self.start <= at and (self.end is None or at < self.end) for at in (event.at, told_at))
+        return any(self.start <= at and (self.end is None or at < self.end) for at in (event.at, event.told_from))

@@ -53,3 +53,15 @@ class AlertEvent:
     at: datetime  # judged_at of the row that decided it, or the store's time for no_data
     summary: str  # one line for a person
     evidence: Mapping[str, object] = field(default_factory=dict)  # JSON values
+
+    @property
+    def alert_id(self) -> str:
+        """The id of the event that opened the alert which this one is about: its own, where it is about no other."""
+        fired = self.evidence.get("fired_event_id")
+        return fired if isinstance(fired, str) else self.event_id
+
+    @property
+    def told_from(self) -> datetime:
+        """From when on it could be told: its own instant, or when it was let go after it was held back."""
+        until = self.evidence.get("held_until")
+        return datetime.fromisoformat(until) if isinstance(until, str) else self.at

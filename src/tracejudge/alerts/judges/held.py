@@ -57,12 +57,12 @@ class HeldAlerts:
 
     def follow(self, event: AlertEvent) -> AlertEvent:
         """An event about an alert, marked too where that is held: nobody has heard of its beginning."""
-        fired = event.evidence.get("fired_event_id")
-        if not isinstance(fired, str) or fired not in self._events:
+        fired = event.alert_id
+        if fired == event.event_id or fired not in self._events:
             return event
         event = with_hold(event, because="alert_held")
         if event.kind == "resolved":
-            self._events = {key: one for key, one in self._events.items() if _alert_of(one) != fired}
+            self._events = {key: one for key, one in self._events.items() if one.alert_id != fired}
         elif event.kind == "escalated":
             self._events[event.event_id] = event
         self.changed = True
@@ -72,7 +72,7 @@ class HeldAlerts:
         """The alerts that wait for a judge that is steady again: the same events, to be told now."""
         ours = [event for event in self._events.values() if event.series.judge_id == judge_id]
         waiting = {event.event_id for event in ours if _waits(event)}
-        told = [event for event in ours if _alert_of(event) not in waiting]
+        told = [event for event in ours if event.alert_id not in waiting]
         return self._let_go(told, at=at, words="held back until its judge was steady again")
 
     def answer(self, event: AlertEvent, *, at: datetime, words: str) -> list[AlertEvent]:
@@ -121,7 +121,7 @@ class HeldAlerts:
 
     def _parts(self, fired: str) -> list[AlertEvent]:
         """An alert as it began, and as it became a page."""
-        return [event for event in self._events.values() if _alert_of(event) == fired]
+        return [event for event in self._events.values() if event.alert_id == fired]
 
     def _let_go(self, told: Iterable[AlertEvent], *, at: datetime, words: str) -> list[AlertEvent]:
         found = []
@@ -144,9 +144,3 @@ def _waits(event: AlertEvent) -> bool:
 def _deadline(event: AlertEvent) -> datetime:
     until = event.evidence.get(_WAITS_UNTIL)
     return datetime.fromisoformat(until) if isinstance(until, str) else event.at + LONGEST_HOLD
-
-
-def _alert_of(event: AlertEvent) -> str:
-    """The id of the alert that an event is about."""
-    fired = event.evidence.get("fired_event_id")
-    return fired if isinstance(fired, str) else event.event_id

@@ -74,15 +74,8 @@ def _mark(event: AlertEvent) -> Mapping[str, object]:
     return mark if isinstance(mark, Mapping) else {}
 
 
-def told_from(event: AlertEvent) -> datetime:
-    """From when on it could be told: its own instant, or when it was let go."""
-    until = event.evidence.get("held_until")
-    return datetime.fromisoformat(until) if isinstance(until, str) else event.at
-
-
 def as_held_now(event: AlertEvent, held: Collection[str]) -> AlertEvent:
     """A stored event as it is by now, where `held` are the ids of the alerts that are held back still: what is stored
     of one that ended meanwhile is not written again."""
-    fired = event.evidence.get("fired_event_id", event.event_id)
     lasts = event.kind in ("firing", "escalated")
-    return with_hold(event, because="over") if lasts and is_held(event) and fired not in held else event
+    return with_hold(event, because="over") if lasts and is_held(event) and event.alert_id not in held else event
