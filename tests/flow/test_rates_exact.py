@@ -169,3 +169,33 @@ def test_people_are_shown_the_exact_figures_unless_the_window_is_too_large(
     assert "stratified" in shown[0]
     assert "from sums by the minute" not in shown[0]
     assert "from sums by the minute" in shown[1]
+
+
+def test_a_slice_counts_its_own_traces_and_not_those_of_others(
+    store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten traces of acme, judged; ten of others, of which a budget cut all off: that is not acme's coverage."""
+    traces = [make_trace(n, tags={"tenant": "acme" if n < 10 else "other"}) for n in range(20)]
+    store.traces.insert([StoredTrace(trace=one, ingested_at=START) for one in traces])
+    store.scores.insert([make_score(n) for n in range(11)])
+    store.ledger.insert([row(n, Decision.OVER_BUDGET) for n in range(11, 20)])
+    cut = {line.group["tags.tenant"]: line.over_budget for line in read_rates(store, by_tenant())}
+    assert cut == {"acme": 0, "other": 9}
+    for tenant, over_budget in cut.items():
+        (line,) = read_rates(store, replace(QUERY, also={"tags.tenant": tenant}))
+        assert line.over_budget == over_budget
+    config = tmp_path / "tracejudge.toml"
+    config.write_text(f'queue = "sqlite:///q.db"\nstore = "{store_url}"\n')
+    monkeypatch.setattr("tracejudge.reports.rates.MOST_TRACES_READ", 15)
+    window = ("--since", START.isoformat(), "--until", QUERY.end.isoformat(), "--step", "all")
+    for tenant, low in (("acme", False), ("other", True)):
+        assert run(["rates", "--config", str(config), *window, "--where", f"tags.tenant={tenant}"]) == EXIT_DONE
+        said = capsys.readouterr().out
+        assert ("coverage low" in said) is low
+        assert "from sums by the minute" not in said, "the ten of a tenant are few, whatever else there is"
+    assert run(["rates", "--config", str(config), *window, "--where", "tags.tenat=acme"]) == EXIT_DONE
+    assert "no trace of this time has tags.tenat = 'acme'" in capsys.readouterr().out
+
+
+def by_tenant() -> RateQuery:
+    return replace(QUERY, group_by=("tags.tenant",))

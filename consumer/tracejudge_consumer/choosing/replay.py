@@ -22,8 +22,9 @@ from tracejudge.replay import (
     file_hash,
     plan_judge,
 )
-from tracejudge.store import Draw, MeasuredTokens, Store, TraceFilter, is_trace_field
+from tracejudge.store import Draw, MeasuredTokens, Store, TraceFilter
 from tracejudge_consumer.choosing.judges import check_pairwise
+from tracejudge_consumer.choosing.trace_fields import check_one_value, trace_fields
 from tracejudge_consumer.files.form import FileForm
 from tracejudge_sdk.trace import Trace
 
@@ -33,21 +34,17 @@ _ENOUGH_CALLS: Final = 20  # fewer say little about what a call takes
 
 
 def with_fields(where: TraceFilter, wanted: Iterable[str]) -> TraceFilter:
-    """The filter narrowed by each FIELD=VALUE. Raises BadParameter for a field that there is not."""
-    values: dict[str, Any] = {}
-    also = list(where.also)
-    for text in wanted:
-        name, equals, value = text.partition("=")
-        if not equals or not (name in _FIELDS or is_trace_field(name)):
-            known = ", ".join((*_FIELDS, "model, prompt_version, index_version, language", "tags.NAME"))
-            raise click.BadParameter(f"{text!r} is not FIELD=VALUE with a field of {known}", param_hint="--where")
-        if name in _FIELDS:
-            values[name] = value
-        else:
-            also.append((name, value))
-    if values.get("status") not in (None, "ok", "error", "incomplete"):
-        raise click.BadParameter("status is ok, error or incomplete", param_hint="--where")
-    return replace(where, also=tuple(also), **values)
+    """The filter narrowed by each FIELD=VALUE. Raises BadParameter as `trace_fields` does."""
+    own: dict[str, Any] = {}
+    also = dict(where.also)
+    for name, value in trace_fields(wanted, beside=_FIELDS).items():
+        if name not in _FIELDS:
+            also[name] = value
+            continue
+        if (option := getattr(where, name)) is not None:
+            check_one_value(name, option, value)
+        own[name] = value
+    return replace(where, also=tuple(also.items()), **own)
 
 
 def choose(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import groupby
 from typing import Final
@@ -12,7 +13,7 @@ import click
 from rich.text import Text
 
 from tracejudge.counted import counted
-from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough
+from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough, traces_of
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
 from tracejudge.windows import enough, floor_to
@@ -186,7 +187,11 @@ def _hints(store: Store, query: RateQuery, configured: Collection[str]) -> list[
     require_judge(store, query.judge, run_id=query.run_id, configured=configured)
     require_slice(store, environment=query.environment, app=query.app)
     hint = elsewhere(store, environment=query.environment, app=query.app)
-    return [] if hint is None else [hint]
+    return ([] if hint is None else [hint]) + [
+        f"no trace of this time has {ident(name)} = {value!r}: look at the names and values with --by {ident(name)}"
+        for name, value in query.also.items()
+        if not store.traces.count(traces_of(replace(query, also={name: value})))
+    ]
 
 
 def _much_fewer(line: RateLine) -> bool:

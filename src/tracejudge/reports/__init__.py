@@ -8,7 +8,7 @@ from tracejudge.reports.compare import Agreement, Comparison, Flip, Side, compar
 from tracejudge.reports.labels import judge_labels, score_labels
 from tracejudge.reports.mix import MixShift
 from tracejudge.reports.preference import Preference, Preferred, preference, preference_in_words
-from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough
+from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough, traces_of
 from tracejudge.reports.release import WITHIN_FIELDS, ReleaseCheck, ReleaseLine, ReleaseWindow, check_release
 
 __all__ = [
@@ -40,4 +40,5 @@ __all__ = [
     "read_rates",
     "score_labels",
     "small_enough",
+    "traces_of",
 ]

@@ -11,7 +11,7 @@ from typing import Final
 from tracejudge.comparing.paired import Estimate
 from tracejudge.comparing.unpaired import difference
 from tracejudge.scores import Bucket, JudgeId
-from tracejudge.store import RateQuery, Store, TraceFilter, is_trace_field
+from tracejudge.store import RateQuery, Store, TraceFilter
 from tracejudge.windows import PassRate, Window, pass_rate, tiles
 
 MOST_TRACES_READ: Final = 200_000
@@ -96,16 +96,21 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95, exac
 
 
 def small_enough(store: Store, query: RateQuery) -> bool:
-    """Whether the query's window holds few enough traces to read every row of it for a person who waits."""
-    where = TraceFilter(
+    """Whether the query's window and slice hold few enough traces to read every row for a person who waits."""
+    return store.traces.count(traces_of(query)) <= MOST_TRACES_READ
+
+
+def traces_of(query: RateQuery) -> TraceFilter:
+    """The traces that the query's window and slice hold."""
+    return TraceFilter(
         start=query.start,
         end=query.end,
         environment=query.environment,
         app=query.app,
         version=query.version,
         category=query.category,
+        also=tuple(query.also.items()),
     )
-    return store.traces.count(where) <= MOST_TRACES_READ
 
 
 def _known_sizes(
@@ -124,4 +129,4 @@ def _known_sizes(
 
 def _known_of_unjudged(group: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """A slice without what the ledger does not know."""
-    return tuple(item for item in group if item[0] != "model_reported" and not is_trace_field(item[0]))
+    return tuple(item for item in group if item[0] != "model_reported")

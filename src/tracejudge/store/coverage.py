@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tracejudge.store.connection import Connection
-from tracejudge.store.queries import RateQuery, is_trace_field
-from tracejudge.store.rates import pane, pane_start, window
+from tracejudge.store.queries import RateQuery
+from tracejudge.store.rates import pane, pane_start, window, with_trace_fields
 from tracejudge.store.rows import CutOff
 
 _KEY: Final = "environment, app, judge_name, event_time, trace_id, judge_id, run_id"
@@ -15,17 +15,21 @@ _KEY: Final = "environment, app, judge_name, event_time, trace_id, judge_id, run
 def cut_off(connection: Connection, query: RateQuery) -> list[CutOff]:
     """Traces that are over budget and were not judged after all, by judge name, pane and slice of the query.
 
-    A slice by the model that answered is left out, for nobody answered, and so is one by fields of the trace alone.
+    A slice by the model that answered is left out, for nobody answered.
     """
     if query.end <= query.start:
         return []
     where = window(query).equal("run_id", query.run_id)
-    fields = [name for name in query.group_by if name != "model_reported" and not is_trace_field(name)]
-    grouped = "".join(f", {name}" for name in fields)
+    fields = [name for name in query.group_by if name != "model_reported"]
+    source, columns = with_trace_fields(
+        query,
+        where,
+        f"ledger FINAL {where} AND decision = 'over_budget' AND ({_KEY}) NOT IN (SELECT {_KEY} FROM scores {where})",
+    )
+    grouped = "".join(f", {columns.get(name, name)}" for name in fields)
     rows = connection.query(
         f"SELECT {pane(query, 'toUnixTimestamp64Milli(event_time)')} AS pane, judge_name, "
-        f"uniqExact(environment, app, trace_id){grouped} FROM ledger FINAL {where} AND decision = 'over_budget' "
-        f"AND ({_KEY}) NOT IN (SELECT {_KEY} FROM scores {where}) "
+        f"uniqExact(environment, app, trace_id){grouped} FROM {source} "
         f"GROUP BY pane, judge_name{grouped} ORDER BY pane, judge_name{grouped}",
         where.parameters,
     )
