@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -121,9 +124,9 @@ class SqliteFile:
     def _open(self) -> sqlite3.Connection:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Questions and answers are nobody else's business: a new file is for its owner and group only. SQLite
-            # gives the same rights to the files beside it.
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o660))
+            _make(self.path)
+            if self.path.is_dir() or not os.access(self.path, os.R_OK | os.W_OK):
+                raise PermissionError(f"not a file this user may read and write: {str(self.path)!r}")
         except OSError as error:
             raise TransportUnavailable(
                 f"SQLite log {str(self.path)!r}: cannot make it or its folder: {error}: check path and permissions"
@@ -189,6 +192,23 @@ class SqliteFile:
 
     def after_fork(self) -> None:
         self._lock.release()
+
+
+def _make(path: Path) -> None:
+    """Makes the file where there is none. One that is there is not opened: when a process closes any descriptor of a
+    file it loses all its locks on it (POSIX), those of its other connections too, and the next process that ends would
+    delete the WAL under them.
+
+    Questions and answers are nobody else's business: a new file is for its owner and group only. SQLite gives the same
+    rights to the files beside it.
+    """
+    if path.exists():
+        return
+    with contextlib.suppress(FileExistsError):  # another thread or process came first
+        if sys.platform == "linux":
+            os.mknod(path, stat.S_IFREG | 0o660)  # never opened, so there is no moment in which it could be closed
+        else:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660))
 
 
 def _set_wal(db: sqlite3.Connection) -> str:

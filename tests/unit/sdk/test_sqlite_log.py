@@ -309,6 +309,26 @@ def test_threads_and_connections_share_one_log(tmp_path: Path) -> None:
         assert mine == [f"{number}-{i}" for i in range(50)]
 
 
+def test_two_of_one_process_and_another_process_that_ends(tmp_path: Path) -> None:
+    """POSIX takes all locks of a process on a file away when it closes any descriptor of it; a process that then ends
+    believes that it was the last one, and deletes the WAL the others write to."""
+    path = tmp_path / "log.db"
+    first, second = SqliteLog(path), SqliteLog(path)
+    assert _end_seen_by_another_process(path) == 0
+    first.append(_records("a"))
+    second.append(_records("b"))
+    assert _end_seen_by_another_process(path) == 2
+
+
+def _end_seen_by_another_process(path: Path) -> int:
+    code = (
+        "import sys; from tracejudge_sdk.transports.sqlite_log import SqliteLog\n"
+        "log = SqliteLog(sys.argv[1]); print(log.end_offset()); log.close()"
+    )
+    seen = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
+    return int(seen.stdout)
+
+
 _WRITER = """
 import sys
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
