@@ -82,7 +82,7 @@ class SpoolFile:
     def done_before(self, offset: int) -> None:
         """Says that what stands before `offset` need not be sent again, and deletes it."""
         self.next_offset = offset
-        self._log.delete_before(offset, force=True)
+        self._log.delete_before(offset)
 
     def count(self) -> int:
         """How many records the file holds."""

@@ -23,7 +23,7 @@ from tests.bench.alerts_detector import (
     scaled_weights,
 )
 from tracejudge.alerts import DriftRule
-from tracejudge.alerts.detecting.baseline import Baseline
+from tracejudge.alerts.detecting.baseline import Baseline, hour_of
 from tracejudge.alerts.detecting.bets import ODDS
 from tracejudge.alerts.detecting.hour_effect import CLIP, LOWEST, smallest_told
 from tracejudge.alerts.detecting.weights import TRIM
@@ -82,7 +82,7 @@ class Learned:
     def _see(self, passed: Any, weight: Any, at_s: Any) -> None:
         """`Baseline.see` of every row, in sums an hour."""
         for _, hour, *sums in _hourly(np.zeros(passed.size, dtype=np.int64), passed, weight, at_s):
-            self._baseline.see_hour(hour, *sums)
+            self._baseline.see_sums(hour, *sums)
 
     def run(self, passed: Any, weight: Any, at_s: Any) -> int | None:
         """Index of the first alarm in these arrays, of an object that has seen no stream yet."""
@@ -101,7 +101,7 @@ class Learned:
         seen = _hourly(np.cumsum(np.diff(hour, prepend=hour[:1]) > 0), passed, weight, at_s)
         told, before = 0, None
         for turn, (begin, end) in enumerate(pairwise(cuts)):
-            self._baseline.move_to(datetime.fromtimestamp(watermark[begin], timezone.utc))
+            self._baseline.move_to(hour_of(datetime.fromtimestamp(watermark[begin], timezone.utc)))
             met = sorted(set(day[begin:end].tolist()))
             known = [one for one in map(self._baseline.bets_of_hour, met) if one is not None]
             if known:
@@ -132,7 +132,7 @@ class Learned:
                         if n_eff[t] >= 20 and rows_of_the_drop(factors[leading, : t + 1]) >= MIN_ROWS_OF_A_DROP:
                             return t
             while told < len(seen) and seen[told][0] == turn:
-                self._baseline.see_hour(*seen[told][1:])
+                self._baseline.see_sums(*seen[told][1:])
                 told += 1
         return None
 

@@ -34,7 +34,7 @@ from tracejudge.judging.cache import CacheKey, Memory, Verdict
 from tracejudge.judging.calls.client import Completion, Message, OpenAICompatible
 from tracejudge.judging.calls.failures import CallError
 from tracejudge.judging.replies.judgement import Judgement
-from tracejudge.judging.responses import to_response
+from tracejudge.judging.responses import TraceResponse
 from tracejudge.judging.runner import EvalRunner
 from tracejudge.testing import make_trace
 
@@ -76,7 +76,7 @@ def overhead(run: Run) -> Iterator[Figure]:
     """Evaluations a CPU second, the judge answering at once: ours over BatchEvalRunner + FaithfulnessEvaluator."""
     traces = labelled_traces(run.pick(2_000, 500))
     stock_rows, rounds = run.pick(150, 60), run.pick(7, 3)
-    queries, responses = [trace.query for trace in traces], [to_response(trace) for trace in traces]
+    queries, responses = [trace.query for trace in traces], [TraceResponse(trace) for trace in traces]
     for response in responses[:stock_rows]:
         _ = response.source_nodes  # built beforehand: stock is not charged for it
     spec = llm_spec(max_calls_per_h=10**9)

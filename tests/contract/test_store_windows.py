@@ -96,7 +96,8 @@ def test_mean_score_invalid_share_and_change_of_a_window(contract_store: Store) 
     assert second.trend is not None
     assert second.trend.low < 0 < second.trend.high
     assert last.rate is not None
-    assert (last.rate.invalid_share, last.rate.mean_score, last.rate.estimate) == (1.0, None, None)
+    assert (last.rate.judged, last.rate.mean_score, last.rate.estimate) == (0, None, None)
+    assert last.rate.invalid > 0
     assert last.trend is None
 
 

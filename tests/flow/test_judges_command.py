@@ -234,7 +234,7 @@ def test_a_judge_that_is_gone_stops_it(at: Workplace, judge: JudgeServer) -> Non
 def test_every_known_case_is_a_trace_its_judge_can_judge() -> None:
     from tests.support.kinds import kind_spec
     from tracejudge.judging.evaluators.base import facts_of_response
-    from tracejudge.judging.responses import to_response
+    from tracejudge.judging.responses import TraceResponse
     from tracejudge.judging.specs.kinds import BUILT_IN
 
     with_cases = [kind for kind in BUILT_IN if known_cases(kind_spec(kind))]
@@ -243,7 +243,7 @@ def test_every_known_case_is_a_trace_its_judge_can_judge() -> None:
         cases = known_cases(kind_spec(kind))
         assert {case.passes for case in cases} == {True, False}
         for case in cases:
-            facts = facts_of_response(case.trace.query, to_response(case.trace), {})
+            facts = facts_of_response(case.trace.query, TraceResponse(case.trace), {})
             assert not any(map(facts.lacks, kind_spec(kind).required))
 
 

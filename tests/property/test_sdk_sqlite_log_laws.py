@@ -86,12 +86,10 @@ class LogMachine(RuleBasedStateMachine):
             with pytest.raises(LeaseLost):
                 self.log.commit(group, offset, owner)
 
-    @rule(offset=st.integers(0, 20), force=st.booleans())
-    def delete(self, offset: int, force: bool) -> None:
-        if not force:
-            offset = min([offset, *(committed or 0 for committed in self.committed.values())])
+    @rule(offset=st.integers(0, 20))
+    def delete(self, offset: int) -> None:
         end = min(offset, len(self.values))
-        assert self.log.delete_before(offset, force=force) == max(0, end - self.begin)
+        assert self.log.delete_before(offset) == max(0, end - self.begin)
         self.begin = max(self.begin, end)
 
     @rule(seconds=st.sampled_from([1.0, 9.0, 11.0]))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tracejudge.alerts.detecting.baseline import LAG_H, MEMORY_H, Baseline
+from tracejudge.alerts.detecting.baseline import LAG_H, MEMORY_H, Baseline, hour_of
 from tracejudge.alerts.detecting.bets import hypothetical_rates
 from tracejudge.alerts.detecting.fit import ARM_AT, dispersion
 
@@ -39,8 +39,8 @@ def taught(rows: list[Row], baseline: Baseline | None = None) -> Baseline:
     """A baseline that has seen the rows as a series would show them."""
     baseline = baseline or Baseline()
     for row in rows:
-        baseline.move_to(row.at)
-        baseline.see(passed=row.passed, weight=row.weight, at=row.at)
+        baseline.move_to(hour_of(row.at))
+        baseline.see(hour_of(row.at), passed=row.passed, weight=row.weight)
     return baseline
 
 
@@ -70,7 +70,7 @@ def test_a_row_has_no_part_in_the_bets_it_is_judged_by() -> None:
     for last in (True, False):
         baseline = taught(rows)
         before = baseline.bets(rows[-1].at)
-        baseline.see(passed=last, weight=1e6, at=rows[-1].at)
+        baseline.see(hour_of(rows[-1].at), passed=last, weight=1e6)
         told.append((before, baseline.bets(rows[-1].at)))
     assert told[0][0] is not None
     assert told[0] == told[1]
@@ -81,7 +81,7 @@ def test_the_standard_error_is_the_linearised_one() -> None:
     rows = rows_of(50, seed=4)
     baseline = Baseline()
     for row in rows:
-        baseline.see(passed=row.passed, weight=row.weight, at=row.at)
+        baseline.see(hour_of(row.at), passed=row.passed, weight=row.weight)
     baseline.learn_all()
     assert baseline.phi == 1.0
     squares = sum(row.weight**2 * (row.passed - baseline.m) ** 2 for row in rows)
@@ -129,7 +129,7 @@ def test_chi_squared_from_sums_is_that_of_the_hours_themselves() -> None:
     baseline = Baseline()
     rows = rows_of(24 * 5, seed=10)
     for row in rows:
-        baseline.see(passed=row.passed, weight=row.weight, at=row.at)
+        baseline.see(hour_of(row.at), passed=row.passed, weight=row.weight)
     baseline.learn_all()
     fit: list[float | None] = [0.9 + 0.002 * hour for hour in range(24)]
     expected = 0.0
@@ -147,7 +147,7 @@ def test_old_hours_fade_so_that_a_change_is_learned_in_a_month() -> None:
     hours = int(3 * MEMORY_H)
     for hour in range(hours):
         good = 58.0 if hour < hours // 2 else 54.0
-        baseline.see_hour(493_000 + hour, 60.0, good, 60.0, good)
+        baseline.see_sums(493_000 + hour, 60.0, good, 60.0, good)
     baseline.learn_all()
     assert baseline.hours == pytest.approx(MEMORY_H, rel=0.01)
     assert baseline.m == pytest.approx(0.9, abs=0.02)  # half a memory of 58 in 60 would be .933
@@ -160,7 +160,7 @@ def test_a_reference_is_frozen_when_it_is_complete() -> None:
     learned = [row for row in rows if row.at < START + timedelta(hours=48)]
     assert baseline.m == pytest.approx(weighted_rate(learned), abs=2e-3)
     before = baseline.to_state()
-    baseline.see(passed=False, weight=1e6, at=rows[-1].at)
+    baseline.see(hour_of(rows[-1].at), passed=False, weight=1e6)
     assert baseline.to_state() == before
 
 

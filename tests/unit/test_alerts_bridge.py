@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.verdicts import row, verdicts
 from tracejudge.alerts import AlertEvent, DriftRule, Engine, HourSums, MaxDropRule, Overlap, SeriesKey, SeriesStatus
-from tracejudge.alerts.detecting.baseline import Baseline
+from tracejudge.alerts.detecting.baseline import Baseline, hour_of
 from tracejudge.alerts.series.bridge import bridged
 from tracejudge.scores import JudgeId, Score
 from tracejudge.testing.builders import START
@@ -41,8 +41,8 @@ def learned(days: int = 20, *, rate: float = 0.95, wave: float = 0.0) -> Baselin
         level = rate + (wave if hour % 24 < 12 else -wave)
         for minute in range(0, 60, 3):
             at = START + timedelta(hours=hour, minutes=minute)
-            baseline.move_to(at)
-            baseline.see(passed=rng.random() < level, weight=1.0, at=at)
+            baseline.move_to(hour_of(at))
+            baseline.see(hour_of(at), passed=rng.random() < level, weight=1.0)
     return baseline
 
 

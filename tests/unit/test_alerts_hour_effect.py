@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tracejudge.alerts.detecting.baseline import Baseline
+from tracejudge.alerts.detecting.baseline import Baseline, hour_of
 from tracejudge.alerts.detecting.bets import Bets
 from tracejudge.alerts.detecting.detector import DropDetector
 from tracejudge.alerts.detecting.hour_effect import HourSoFar, factors_within, known_share
@@ -30,7 +30,7 @@ def noisy_baseline(*, noise: float, hours: int = 14 * 24, seed: int = 5) -> Base
     for hour in range(hours):
         rate = min(max(0.95 + rng.gauss(0.0, noise), 0.0), 1.0)
         passed = sum(rng.random() < rate for _ in range(1000))
-        baseline.see_hour(first + hour, 1000.0, float(passed), 1000.0, float(passed))
+        baseline.see_sums(first + hour, 1000.0, float(passed), 1000.0, float(passed))
     baseline.learn_all()
     return baseline
 
@@ -104,9 +104,9 @@ def test_the_hour_so_far_is_what_was_seen_of_it() -> None:
     baseline = noisy_baseline(noise=0.02)
     at = START + timedelta(days=20)
     assert baseline.hour_so_far(at) == HourSoFar()
-    baseline.see(passed=True, weight=2.0, at=at)
-    baseline.see(passed=False, weight=3.0, at=at + timedelta(minutes=59))
-    baseline.see(passed=False, weight=5.0, at=at + timedelta(minutes=61))
+    baseline.see(hour_of(at), passed=True, weight=2.0)
+    baseline.see(hour_of(at + timedelta(minutes=59)), passed=False, weight=3.0)
+    baseline.see(hour_of(at + timedelta(minutes=61)), passed=False, weight=5.0)
     assert baseline.hour_so_far(at) == HourSoFar(5.0, 2.0, 13.0)
     baseline.frozen = True
     assert baseline.hour_so_far(at) is None

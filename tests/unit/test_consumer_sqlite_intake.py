@@ -112,7 +112,7 @@ def test_a_log_that_was_replaced_by_a_shorter_one_is_read_from_its_beginning(rea
 
 
 def test_records_deleted_by_retention_are_no_lag(readers: Readers) -> None:
-    SqliteLog(readers.path).delete_before(7, force=True)
+    SqliteLog(readers.path).delete_before(7)
     reader, _ = readers.new()
     assert reader.poll(timeout_s=0, max_records=1)[0].offset == 7
     assert list(reader.lag().values()) == [2]
@@ -140,7 +140,7 @@ def test_a_group_that_was_away_while_the_log_was_full_is_told_what_it_missed(
     one, _ = readers.new()
     one.commit(next_offsets(one.poll(timeout_s=0, max_records=3)))
     one.close()
-    SqliteLog(readers.path).delete_before(7, force=True)
+    SqliteLog(readers.path).delete_before(7)
     told: list[tuple[str, int]] = []
     log = SqliteLog(readers.path, now=lambda: readers.clock.now().timestamp())
     back = SqliteIntake(log, group="g", clock=readers.clock, deleted_unread=lambda *what: told.append(what))

@@ -229,17 +229,6 @@ async def test_patience_ends() -> None:
     assert 30.0 <= clock.monotonic() < 60.0
 
 
-async def test_a_pipeline_may_wait_until_a_judge_is_worth_asking() -> None:
-    clock = ManualClock()
-    panel = make_panel(llm_spec(), ScriptedJudge([REFUSED] * 3 + [YES]), clock=clock, sleep=Sleeps(clock))
-    assert await panel.wait_until_available(timeout_s=0.0)
-    await panel.evaluate([make_task(0)])
-    assert not panel.availability()["faithful"].worth_asking
-    assert not await panel.wait_until_available(timeout_s=0.1)
-    assert await panel.wait_until_available(["faithful"], timeout_s=60.0)
-    assert len((await panel.evaluate([make_task(0)])).scores) == 1
-
-
 async def test_a_probe_that_is_cancelled_leaves_the_way_free() -> None:
     clock, called = ManualClock(), asyncio.Event()
     hang = asyncio.Event()

@@ -13,7 +13,7 @@ from llama_index.core.evaluation import BatchEvalRunner
 from tests.support.panels import NO, YES, lexical_spec, llm_spec, make_panel, make_task, make_tasks
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeTask, NothingSpent, Panel, PanelResult, evaluator_for
-from tracejudge.judging.responses import to_response
+from tracejudge.judging.responses import TraceResponse
 from tracejudge.judging.runner import EvalRunner
 from tracejudge.scores import Decision, LedgerRow, Outcome, Score
 from tracejudge.testing import ManualClock, make_trace
@@ -187,7 +187,7 @@ async def test_b10_a_model_judge_runs_in_a_stock_runner_without_losing_a_batch()
     runner = BatchEvalRunner({"faithful": evaluator_for(llm_spec(), make_completer=lambda spec: judge)}, workers=8)
     traces = [make_trace(0), make_trace(1), make_trace(2, source_nodes=[])]
     results = await runner.aevaluate_responses(
-        queries=[trace.query for trace in traces], responses=[to_response(trace) for trace in traces]
+        queries=[trace.query for trace in traces], responses=[TraceResponse(trace) for trace in traces]
     )
     found = results["faithful"]
     assert [result.passing for result in found] == [True, None, None]
@@ -393,7 +393,7 @@ def test_b17_a_rebuilt_response_holds_the_trace_s_nodes_in_their_order() -> None
             {"node_id": "", "text": None, "score": None},
         ],
     )
-    response = to_response(trace)
+    response = TraceResponse(trace)
     assert [(node.node.node_id, node.node.get_content(), node.score) for node in response.source_nodes] == [
         ("a", "one", 0.5),
         ("t-000000#1", "", None),

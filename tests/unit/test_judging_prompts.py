@@ -15,8 +15,8 @@ from tests.support.obedient_judge import (
     outside_coded_markers,
 )
 from tests.support.panels import NO, YES, llm_spec, make_panel, make_task
-from tracejudge.judging.prompts import PromptError, check_template, fill
-from tracejudge.judging.prompts.fence import clean, fence, new_code
+from tracejudge.judging.prompts import PromptError, check_template
+from tracejudge.judging.prompts.fence import clean, fenced, new_code
 from tracejudge.judging.prompts.hints import suspicious
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_trace
@@ -77,7 +77,7 @@ def test_a_code_that_stands_in_a_judged_text_is_drawn_again() -> None:
 def test_cleaning_leaves_ordinary_text_alone() -> None:
     text = "if a < b and c << d: x |= y  # >>> <tag> 100 % naïve 你好"
     assert clean(text) == text
-    assert fence("RESPONSE", text, "c0de") == f"<<<RESPONSE c0de>>>\n{text}\n<<<END RESPONSE c0de>>>"
+    assert "".join(fenced("RESPONSE", text, "c0de")) == f"<<<RESPONSE c0de>>>\n{text}\n<<<END RESPONSE c0de>>>"
 
 
 def test_cleaned_text_holds_no_marker_no_control_token_and_no_lone_surrogate() -> None:
@@ -129,10 +129,13 @@ async def test_our_rules_and_the_shape_of_the_reply_go_with_every_prompt() -> No
     assert "{code}" not in system.content
 
 
-def test_braces_in_judged_text_mean_nothing() -> None:
-    assert fill("{response} in {context}", {"response": "{context}", "context": "{response}"}) == (
-        "{context} in {response}"
-    )
+async def test_braces_in_judged_text_mean_nothing() -> None:
+    judge = ScriptedJudge(YES)
+    task = make_task(make_trace(0, response="{context}"))
+    await make_panel(llm_spec(prompt="{response} in {context}"), judge).evaluate([task])
+    (prompt,) = judge.prompts
+    assert prompt.count("\n{context}\n") == 1
+    assert prompt.count("ten users per account") == 1
 
 
 def test_a_prompt_may_show_json() -> None:

@@ -81,17 +81,12 @@ class SqliteLog:
             db.execute("UPDATE log_end SET end_offset = ?", (first + len(records),))
         return range(first, first + len(records))
 
-    def delete_before(self, offset: int, *, force: bool = False) -> int:
+    def delete_before(self, offset: int) -> int:
         """Deletes the records below `offset`, in short transactions, and gives their number.
 
-        Stops at the lowest committed offset of the groups (a group that committed nothing keeps everything), unless
-        `force`. The file does not shrink; its pages are used again.
+        Whether every group has read them is the caller's to ask (`readers`). The file does not shrink; its pages are
+        used again.
         """
-        if not force:
-            with self._file.using() as db:
-                (held,) = db.execute("SELECT min(coalesce(next_offset, 0)) FROM reader_groups").fetchone()
-            if held is not None:
-                offset = min(offset, held)
         deleted = 0
         while True:
             with self._file.writing() as db:
@@ -138,16 +133,6 @@ class SqliteLog:
         with self._file.using() as db:
             return _end(db)
 
-    def offset_at(self, timestamp_ms: int) -> int:
-        """The first offset whose record is of `timestamp_ms` or later; `end_offset()` when there is none."""
-        with self._file.using() as db:
-            (offset,) = db.execute(
-                "SELECT coalesce((SELECT min(record_offset) FROM records WHERE timestamp_ms >= ?), end_offset)"
-                " FROM log_end",
-                (timestamp_ms,),
-            ).fetchone()
-        return int(offset)
-
     def timestamp_at(self, offset: int) -> int | None:
         """The timestamp (ms) of the first record at or beyond `offset`; None when there is none."""
         with self._file.using() as db:
@@ -176,11 +161,6 @@ class SqliteLog:
         with self._file.using() as db:
             rows = db.execute("SELECT name, coalesce(next_offset, 0), lease_until_ms FROM reader_groups ORDER BY name")
             return [LogReader(*row) for row in rows.fetchall()]
-
-    def delete_group(self, group: str) -> bool:
-        """Forgets a group, so that it no longer holds back `delete_before`; False when there was none."""
-        with self._file.writing() as db:
-            return db.execute("DELETE FROM reader_groups WHERE name = ?", (group,)).rowcount > 0
 
     def committed(self, group: str) -> int | None:
         """The next offset the group has to read; None when it committed nothing yet."""

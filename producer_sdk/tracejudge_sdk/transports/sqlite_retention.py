@@ -48,7 +48,7 @@ def retain(log: SqliteLog, policy: Retention, *, now_s: float, most_records: int
     if readers:
         read_by_all = min(reader.next_offset for reader in readers)
         old = _first_younger(log, begin, read_by_all, int((now_s - policy.keep_s) * 1000))
-        deleted += log.delete_before(min(old, begin + most_records), force=True)
+        deleted += log.delete_before(min(old, begin + most_records))
     if log.size_bytes() <= policy.max_bytes:
         return Retained(deleted=deleted)
     bound = log.end_offset()
@@ -58,7 +58,7 @@ def retain(log: SqliteLog, policy: Retention, *, now_s: float, most_records: int
     first = offset = log.begin_offset()
     while offset < min(bound, first + most_records) and log.size_bytes() > _SPARE * policy.max_bytes:
         offset = min(bound, offset + _CHUNK)
-        deleted += log.delete_before(offset, force=True)
+        deleted += log.delete_before(offset)
     unread = {reader.group: lost for reader in readers if (lost := offset - max(first, reader.next_offset)) > 0}
     if not readers and offset > first:
         unread[""] = offset - first

@@ -10,8 +10,6 @@ from typing import Final, Literal
 from tracejudge.alerts.event import AlertEvent, SeriesKey
 
 Verb = Literal["accept", "dismiss", "acknowledge", "silence", "mark", "adopt"]
-VERBS: Final[tuple[Verb, ...]] = ("accept", "dismiss", "acknowledge", "silence", "mark")
-"""What people may say about alerts; "adopt" is about a judge."""
 FIELDS: Final = ("rule", "environment", "app", "judge_name", "judge_id", "event_id")
 """What a matcher may name, beside the fields a rule groups by."""
 

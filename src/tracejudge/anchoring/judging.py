@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tracejudge.anchors.agreement import Agreement, agreement
 from tracejudge.anchors.anchor import Anchor, AnchorSet
 from tracejudge.anchors.round import Verdict
 from tracejudge.judging.specs.spec import JudgeSpec
@@ -35,21 +34,6 @@ class AnchorRun:
     gone: tuple[str, ...]
     model_reported: str
     fingerprint: str
-
-    @property
-    def settled(self) -> dict[str, bool]:
-        """The verdicts that are verdicts."""
-        return {case: one.passed for case, one in self.verdicts.items() if one.passed is not None}
-
-    @property
-    def with_labels(self) -> Agreement:
-        """Agreement with what people said is right."""
-        expected = {case: one.expected for case, one in self.verdicts.items() if one.expected is not None}
-        return agreement(self.settled, expected)
-
-    def with_reference(self, reference: Mapping[str, bool]) -> Agreement:
-        """Agreement with earlier verdicts."""
-        return agreement(self.settled, reference)
 
 
 async def judge_anchors(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -73,7 +73,6 @@ class Panel:
     ) -> None:
         self._clock = clock
         self._cache = cache
-        self._sleep = sleep
         around = Surroundings(
             clock=clock,
             spend=spend,
@@ -111,20 +110,6 @@ class Panel:
     def availability(self) -> Mapping[str, Availability]:
         """Judge name to whether it can be asked now. A judge that calls no model is always "ok"."""
         return {name: judge.circuit.availability for name, judge in self._judges.items()}
-
-    async def wait_until_available(self, names: Collection[str] | None = None, *, timeout_s: float) -> bool:
-        """Waits until each of these judges (all of them by default) is worth asking; False when `timeout_s` is over
-        before that. A judge that is down is worth asking once its pause is over: the next call finds out."""
-        wanted = [judge for name, judge in self._judges.items() if names is None or name in names]
-        deadline = self._clock.monotonic() + timeout_s
-        while True:
-            states = [judge.circuit.availability for judge in wanted]
-            wait_s = max((state.retry_in_s or 0.0 for state in states if not state.worth_asking), default=0.0)
-            left_s = deadline - self._clock.monotonic()
-            if wait_s <= 0.0 or left_s <= 0.0:
-                return wait_s <= 0.0
-            # No longer than a second at once: another call may find it back sooner.
-            await self._sleep(min(wait_s, left_s, 1.0))
 
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN, fresh: bool = False) -> PanelResult:
         """Judges each task by the judges it names; every (task, judge) ends in exactly one of scores or ledger.

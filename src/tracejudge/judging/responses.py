@@ -73,8 +73,3 @@ class TraceResponse(Response):
     @source_nodes.setter
     def source_nodes(self, nodes: list[NodeWithScore]) -> None:
         self._nodes = nodes
-
-
-def to_response(trace: Trace) -> TraceResponse:
-    """The trace as LlamaIndex's Response, with the trace itself in its metadata."""
-    return TraceResponse(trace)

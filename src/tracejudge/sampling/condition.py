@@ -38,8 +38,6 @@ _COMPARABLE: Final = frozenset[Kind]({"text", "tag", "number", "flag"})
 _SEARCHABLE: Final = frozenset[Kind]({"text", "tag", "texts"})
 _OPERATORS: Final = ("is", "is_not", "in", "below", "above", "contains", "matches", "present")
 
-Scalar = str | float | bool
-
 
 def _exact(value: Any) -> Any:
     """Refuses what pydantic would turn into another type: "5" is not 5, and true is not 1."""

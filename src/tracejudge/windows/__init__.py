@@ -1,6 +1,6 @@
 """Pure arithmetic over event time: panes and tiles, the watermark, the weighted pass rate with its interval."""
 
-from tracejudge.windows.panes import PANE_S, Window, floor_minute, floor_to, tiles
+from tracejudge.windows.panes import PANE_S, Window, floor_to, tiles
 from tracejudge.windows.rate import LEAST_EFFECTIVE, Interval, PassRate, enough, pass_rate, wilson
 from tracejudge.windows.watermark import MAX_AHEAD, Watermark
 
@@ -13,7 +13,6 @@ __all__ = [
     "Watermark",
     "Window",
     "enough",
-    "floor_minute",
     "floor_to",
     "pass_rate",
     "tiles",

@@ -32,20 +32,11 @@ class Window:
     def __contains__(self, at: datetime) -> bool:
         return self.start <= at < self.end
 
-    @property
-    def length_s(self) -> float:
-        return (self.end - self.start).total_seconds()
-
 
 def floor_to(at: datetime, *, step_s: float) -> datetime:
     """The last instant at or before `at` that is a whole number of steps from 1970-01-01 00:00 UTC."""
     step = _step(step_s)
     return _EPOCH + (_utc("at", at) - _EPOCH) // step * step
-
-
-def floor_minute(at: datetime) -> datetime:
-    """The start of the pane that `at` falls into."""
-    return floor_to(at, step_s=PANE_S)
 
 
 def tiles(start: datetime, end: datetime, *, step_s: float) -> Iterator[Window]:

@@ -52,12 +52,6 @@ class PassRate:
     represents: float
     mean_score: float | None = None
 
-    @property
-    def invalid_share(self) -> float | None:
-        """Of all verdicts, the share that is invalid; None when there is none at all."""
-        verdicts = self.judged + self.invalid
-        return self.invalid / verdicts if verdicts else None
-
 
 class Interval(NamedTuple):
     low: float

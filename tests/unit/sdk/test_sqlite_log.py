@@ -90,13 +90,6 @@ def test_it_is_there_after_closing_and_opening(tmp_path: Path) -> None:
     assert again.committed("g") == 1
 
 
-def test_an_offset_is_found_by_time(log: SqliteLog) -> None:
-    log.append([*_records("a", timestamp_ms=10), *_records("b", timestamp_ms=30), *_records("c", timestamp_ms=20)])
-    assert log.offset_at(0) == 0
-    assert log.offset_at(11) == 1
-    assert log.offset_at(31) == 3
-
-
 # -- groups and leases -------------------------------------------------------------------------------------------------
 
 
@@ -178,26 +171,6 @@ def test_going_back_means_reading_again(log: SqliteLog) -> None:
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------
-
-
-def test_deleting_stops_at_the_slowest_group(log: SqliteLog) -> None:
-    log.append(_records("a", "b", "c", "d"))
-    for group, offset in (("fast", 4), ("slow", 2)):
-        log.acquire(group, "me", 10)
-        log.commit(group, offset, "me")
-    assert log.delete_before(4) == 2
-    assert (log.begin_offset(), log.end_offset()) == (2, 4)
-    assert log.delete_group("slow")
-    assert not log.delete_group("slow")
-    assert log.delete_before(4) == 2
-    assert (log.begin_offset(), log.end_offset()) == (4, 4)
-
-
-def test_a_group_that_committed_nothing_keeps_everything_unless_forced(log: SqliteLog) -> None:
-    log.append(_records("a", "b"))
-    log.acquire("new", "me", 10)
-    assert log.delete_before(2) == 0
-    assert log.delete_before(2, force=True) == 2
 
 
 def test_offsets_never_come_twice(log: SqliteLog) -> None:

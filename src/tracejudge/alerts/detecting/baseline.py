@@ -95,19 +95,15 @@ class Baseline:
         held = self._waiting.get(hour_of(at))
         return HourSoFar() if held is None else HourSoFar(*held[:3])
 
-    def see(self, *, passed: bool, weight: float, at: datetime) -> None:
-        """Remembers a row; it counts once its hour is old enough."""
-        self.see_in(hour_of(at), passed=passed, weight=weight)
-
-    def see_in(self, hour: int, *, passed: bool, weight: float) -> None:
-        """The same, of a row of an hour counted since 1970."""
+    def see(self, hour: int, *, passed: bool, weight: float) -> None:
+        """Remembers a row of an hour counted since 1970 (`hour_of`); it is learned once that hour is old enough."""
         square = weight * weight
         if passed:
-            self.see_hour(hour, weight, weight, square, square)
+            self.see_sums(hour, weight, weight, square, square)
         else:
-            self.see_hour(hour, weight, 0.0, square, 0.0)
+            self.see_sums(hour, weight, 0.0, square, 0.0)
 
-    def see_hour(self, hour: int, w: float, wx: float, w2: float, w2x: float) -> None:
+    def see_sums(self, hour: int, w: float, wx: float, w2: float, w2x: float) -> None:
         """Remembers many rows of an hour (counted since 1970) by their sums of w, w x, w^2 and w^2 x."""
         if self.frozen:
             return
@@ -129,15 +125,11 @@ class Baseline:
         self._sums = Sums(*(a + b for a, b in zip(self._sums, seen, strict=True)))
         self._derive()
 
-    def move_to(self, watermark: datetime) -> None:
-        """Learns the hours that have become old enough.
+    def move_to(self, now: int) -> None:
+        """Learns the hours that are old enough, now that the watermark is in hour `now`, counted since 1970.
 
         Half of its own age is old enough for a young series, which would otherwise know nothing for two days.
         """
-        self.move_to_hour(hour_of(watermark))
-
-    def move_to_hour(self, now: int) -> None:
-        """The same, with the watermark in an hour counted since 1970."""
         if now == self._moved_to or self.frozen or self.since_hour is None:
             return
         self._moved_to = now

@@ -92,7 +92,7 @@ def begin(
     over = None if old is None or overlap is None else bridged(old, overlap)
     if found and (over is None or _seeded(baseline, found).se <= over.se):
         for one in found:
-            baseline.see_hour(one.hour, one.w, one.wx, one.w2, one.w2x)
+            baseline.see_sums(one.hour, one.w, one.wx, one.w2, one.w2x)
         return baseline, {"from": "replay", "hours": len(found)}
     if over is not None and overlap is not None:
         return over, {"from": "bridge", **overlap.numbers()}
@@ -104,7 +104,7 @@ def _seeded(baseline: Baseline, hours: Iterable[HourSums]) -> Baseline:
     """What it would be once all of these hours are learned."""
     trial = Baseline.from_state(baseline.to_state())
     for one in hours:
-        trial.see_hour(one.hour, one.w, one.wx, one.w2, one.w2x)
+        trial.see_sums(one.hour, one.w, one.wx, one.w2, one.w2x)
     trial.learn_all()
     return trial
 

@@ -108,7 +108,7 @@ class Series(SeriesMemory):
                     wanted, passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place, hour=hour
                 )
         if learning is not None:
-            learning.see_in(hour_at, passed=passed, weight=weight)
+            learning.see(hour_at, passed=passed, weight=weight)
         self.sums = self.sums.plus(passed=passed, weight=weight, trimmed=scaled.trimmed)
         if not passed:
             verdict = score.score if measure == "quality" else None
@@ -151,7 +151,7 @@ class Series(SeriesMemory):
             self.page.pass_time(hours)
         learning = self.alert.aside if self.alert is not None else self.baseline
         if learning is not None:
-            learning.see_in(hour_at, passed=passed, weight=weight)
+            learning.see(hour_at, passed=passed, weight=weight)
         self.sums = self.sums.plus_repeat(passed=passed, weight=weight, before=before)
 
     def _learn_until(self, hour_at: int) -> Bets | None:
@@ -162,7 +162,7 @@ class Series(SeriesMemory):
         if self.baseline is None or self.alert is not None:
             return None
         reached = self.watermark.at
-        self.baseline.move_to_hour(hour_at if reached is None else hour_of(reached))
+        self.baseline.move_to(hour_at if reached is None else hour_of(reached))
         return self.baseline.bets_of_hour(hour_at)
 
     def _maybe_fire(self, judged_at: datetime, alarm_hours: float) -> Turn | None:

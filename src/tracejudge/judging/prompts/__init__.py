@@ -45,13 +45,6 @@ def check_template(
         raise PromptError(f"does not name {{{missing[0]}}}, which this judge needs")
 
 
-def fill(template: str, values: Mapping[str, str], aliases: Mapping[str, str] = _NO_ALIASES) -> str:
-    """`template` with its variables replaced in one pass, so that braces inside a value mean nothing."""
-    split = list(parts(template, aliases))
-    split[1::2] = [values[name] for name in split[1::2]]
-    return "".join(split)
-
-
 def parts(template: str, aliases: Mapping[str, str] = _NO_ALIASES) -> tuple[str, ...]:
     """Texts of `template` and its variables, by our names for them, in turn."""
     split = _VARIABLE.split(template)

@@ -28,13 +28,11 @@ def new_code(texts: Iterable[str], *, draw: Callable[[], str] = lambda: hex_digi
             return code
 
 
-def fence(name: str, text: str, code: str) -> str:
-    """`text` between the markers of section `name`."""
-    return "".join(fenced(name, clean(text), code))
-
-
 def fenced(name: str, text: str, code: str, before: str = "") -> tuple[str, ...]:
-    """The pieces of `fence` for a text that is clean as it is: a passage is copied once, into the whole request."""
+    """`before`, then `text`, which is clean, between the markers of section `name`.
+
+    In pieces, so that a passage is copied once: into the whole request.
+    """
     mark = f"{name} {code}>>>"
     return f"{before}<<<{mark}\n", text, "\n<<<END ", mark
 
