@@ -76,6 +76,19 @@ def tags(text: str) -> Tags:
     return parser
 
 
+def test_rates_and_a_report_are_of_the_time_that_was_asked_for_and_of_no_more(at: Workplace) -> None:
+    """Traces come every 20 minutes; from 05:30 to 05:30 there are 72, and what was served at 05:20 is none of them."""
+    day = ("--since", "2026-01-02T05:30:00Z", "--until", "2026-01-03T07:30:00+02:00")
+    assert [line["rate"]["judged"] for line in at.json("report", *day)["lines"]] == [72]
+    assert "2026-01-02 05:30" in at("report", *day)
+    for step, judged in (("all", [72]), ("1d", [72]), ("10h", [30, 30, 12])):
+        lines = at.json("rates", *day, "--step", step)["lines"]
+        assert [line["rate"]["judged"] for line in lines] == judged
+    assert lines[0]["window"]["start"] == "2026-01-02T05:30:00.000Z"
+    for verb in ("rates", "report"):
+        at(verb, "--since", "2199-01-01T00:00:00Z", expect=EXIT_USAGE)
+
+
 def test_a_report_gives_the_interval_of_rates_where_answers_repeat(at: Workplace, store: Store) -> None:
     again = [
         make_score(1000 + n, event_time=START, passed=n < 40, flags=("heuristic",), judge_id=JudgeId("copies@0"))

@@ -12,7 +12,7 @@ import pytest
 from tracejudge_consumer.cli import _COMMANDS, run
 from tracejudge_consumer.commands.init import settings_text
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_USAGE
-from tracejudge_consumer.terminal.options import Moment, parse_span
+from tracejudge_consumer.terminal.options import Beginning, Moment, Since, parse_span, whole_steps
 from tracejudge_consumer.terminal.rendering import (
     about,
     bar,
@@ -181,3 +181,15 @@ def test_json_refuses_nan_and_writes_instants_in_utc() -> None:
     assert to_json({"at": datetime(2026, 1, 1, tzinfo=timezone.utc)}) == '{"at": "2026-01-01T00:00:00.000Z"}'
     with pytest.raises(ValueError, match="JSON compliant"):
         to_json(float("nan"))
+
+
+def test_so_long_ago_goes_to_whole_steps_and_an_instant_stands() -> None:
+    noon, later = datetime(2026, 1, 1, 12, tzinfo=timezone.utc), timedelta(minutes=25)
+    ago = Since().convert("7d", None, None)
+    assert (ago.ago, Since().convert(ago, None, None)) == (True, ago)
+    typed = Since().convert("2026-01-01T14:25:00+02:00", None, None)
+    assert typed == Beginning(noon + later, ago=False)
+    hour, last = timedelta(hours=1), noon + 3 * later
+    for begin, start in ((typed, noon + later), (typed._replace(ago=True), noon)):
+        assert whole_steps(begin, None, last=last, step_s=3600) == (start, noon + 2 * hour)
+        assert whole_steps(begin, last, last=noon, step_s=3600) == (start, last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from itertools import groupby
 from typing import Final
 
@@ -16,20 +16,24 @@ from tracejudge.counted import counted
 from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough, traces_of
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
-from tracejudge.windows import enough, floor_to
+from tracejudge.windows import enough
 from tracejudge_consumer.choosing.named_run import require_run
 from tracejudge_consumer.choosing.named_slice import elsewhere, require_judge, require_slice
 from tracejudge_consumer.choosing.trace_fields import trace_fields, where_option
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import (
+    Beginning,
     Moment,
     Number,
+    Since,
     Span,
+    check_order,
     check_windows,
     config_option,
     exact_option,
     json_option,
     slice_options,
+    whole_steps,
 )
 from tracejudge_consumer.terminal.rendering import (
     bar,
@@ -68,7 +72,7 @@ read from sums by the minute, which know neither; --exact reads every row of the
 @config_option
 @json_option
 @slice_options
-@click.option("--since", type=Moment(), default="24h", show_default=True, help="From when on, by event time.")
+@click.option("--since", "asked", type=Since(), default="24h", show_default=True, help="From when on, by event time.")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
 @click.option("--step", default="1h", show_default=True, help="Length of a window, or `all` for one.")
 @click.option("--by", "group_by", multiple=True, metavar="FIELD", help=f"Slice by {_FIELDS} or tags.NAME.")
@@ -91,7 +95,7 @@ def command(
     app: str | None,
     version: str | None,
     category: str | None,
-    since: datetime,
+    asked: Beginning,
     until: datetime | None,
     step: str,
     group_by: tuple[str, ...],
@@ -106,13 +110,9 @@ def command(
     step_s = None if step == "all" else int(Span().convert(step, None, None).total_seconds())
     if step_s is not None and step_s < 1:
         raise click.BadParameter("the shortest window is 1s", param_hint="--step")
-    end = until or datetime.now(timezone.utc)
-    if step_s is not None:
-        # Whole steps, so that the same window shows the same traces in every call.
-        since = floor_to(since, step_s=step_s)
-        end = floor_to(end, step_s=step_s) + timedelta(seconds=step_s) if until is None else end
-    if end <= since:
-        raise click.BadParameter("is not before --until", param_hint="--since")
+    now = datetime.now(timezone.utc)
+    since, end = (asked.at, until or now) if step_s is None else whole_steps(asked, until, last=now, step_s=step_s)
+    check_order(since, end)
     if step_s is not None:
         check_windows(since, end, step_s)
     for name in group_by:

@@ -10,7 +10,7 @@ import click
 
 from tracejudge.errors import NothingToDecide
 from tracejudge.reports import BY_MINUTE_IN_WORDS, compare, judge_labels
-from tracejudge.reports.contents import Report, ReportQuery, make_report, step_for, whole_steps
+from tracejudge.reports.contents import Report, ReportQuery, make_report, step_for
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, ScoreFilter, Store, TraceFilter
 from tracejudge_consumer.choosing.comparable import check_sides, side_of
@@ -18,8 +18,10 @@ from tracejudge_consumer.choosing.named_run import require_run
 from tracejudge_consumer.choosing.named_slice import require_judge, require_slice
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import (
+    Beginning,
     Moment,
     OutFile,
+    Since,
     Span,
     check_order,
     check_windows,
@@ -27,8 +29,9 @@ from tracejudge_consumer.terminal.options import (
     exact_option,
     json_option,
     slice_options,
+    whole_steps,
 )
-from tracejudge_consumer.terminal.rendering import console, ident, interval, percent, table, to_json
+from tracejudge_consumer.terminal.rendering import console, ident, instant, interval, percent, table, to_json
 from tracejudge_consumer.wiring import connect_store
 
 
@@ -49,7 +52,7 @@ table. Texts of traces are left out unless --texts asks for them: a report goes 
 @slice_options
 @click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
 @click.option("--judge", default=None, help="Only this judge, by name or JudgeId.  [default: all]")
-@click.option("--since", type=Moment(), default=None, help="From when on.  [default: 30d, or all of a run]")
+@click.option("--since", "begin", type=Since(), default=None, help="From when on.  [default: 30d, or all of a run]")
 @click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now, or all of a run]")
 @click.option("--step", type=Span(), default=None, help="Of the plots.  [default: some dozens of points]")
 @click.option("--against", default=None, metavar="RUN[:JUDGE]", help="Compare with it, trace by trace.")
@@ -67,7 +70,7 @@ def command(
     category: str | None,
     run_id: str,
     judge: str | None,
-    since: datetime | None,
+    begin: Beginning | None,
     until: datetime | None,
     step: timedelta | None,
     against: str | None,
@@ -78,15 +81,16 @@ def command(
     worst: int,
 ) -> None:
     """Put a period or a run on paper."""
-    if since is not None:
-        check_order(since, until)
+    if begin is not None:
+        check_order(begin.at, until)
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
-        start, end = _window(store, run_id, since, until)
-        step_s = int(step.total_seconds()) if step is not None else step_for(start, end)
+        first, last = _time(store, run_id, begin, until)
+        step_s = int(step.total_seconds()) if step is not None else step_for(first.at, until or last)
         if step_s < 1:
             raise click.BadParameter("the shortest is 1s", param_hint="--step")
-        start, end = whole_steps(start, end, step_s)
+        start, end = whole_steps(first, until, last=last, step_s=step_s)
+        check_order(start, end)
         check_windows(start, end, step_s)
         query = RateQuery(
             start=start,
@@ -138,21 +142,22 @@ def command(
             )
         )
         return
-    _show(report, target)
+    _show(report, target, start=start, end=end)
 
 
-def _window(store: Store, run_id: str, since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+def _time(store: Store, run_id: str, since: Beginning | None, until: datetime | None) -> tuple[Beginning, datetime]:
+    """From when on, and the last instant without --until: now, or that of the run's last trace."""
     now = store.now()
     if run_id == LIVE_RUN or (since is not None and until is not None):
-        return since or now - timedelta(days=30), until or now
+        return since or Beginning(now - timedelta(days=30), ago=True), now
     edges = store.scores.span(ScoreFilter(run_id=run_id))
     if edges is None:
         require_run(store, run_id)
         raise NothingToDecide(f"run {run_id!r} has no scores: `tracejudge ledger --run {run_id}` says why")
-    return since or edges[0], until or edges[1] + timedelta(milliseconds=1)
+    return since or Beginning(edges[0], ago=True), edges[1]
 
 
-def _show(report: Report, target: str | None) -> None:
+def _show(report: Report, target: str | None, *, start: datetime, end: datetime) -> None:
     out = console()
     columns = [("judge", "left"), ("judged", "right"), ("invalid", "right"), ("pass rate", "right"), ("95 %", "right")]
     rows, names = [], judge_labels(report.lines)
@@ -163,7 +168,7 @@ def _show(report: Report, target: str | None) -> None:
         else:
             cells = [str(rate.judged), str(rate.invalid), percent(rate.estimate), interval(rate.low, rate.high)]
             rows.append([name, *cells])
-    out.print(table("The whole period", columns, rows))
+    out.print(table(f"The whole period, {instant(start)} to {instant(end)} UTC", columns, rows))
     if not report.exact:
         out.print(f"{BY_MINUTE_IN_WORDS} --exact reads every row.")
     if target is not None:

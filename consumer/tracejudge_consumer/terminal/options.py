@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 from click.core import ParameterSource
+
+from tracejudge.windows import floor_to
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 DEFAULT_CONFIG: Final = "tracejudge.toml"
@@ -87,6 +89,30 @@ class Moment(click.ParamType[datetime]):
         return instant
 
 
+class Beginning(NamedTuple):
+    """From when on. `ago`: said as a length of time before now, which may begin with a whole step before it; an instant
+    is meant as it stands."""
+
+    at: datetime
+    ago: bool
+
+
+class Since(click.ParamType[Beginning]):
+    """A Moment from which windows are cut."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Beginning:
+        if isinstance(value, Beginning):
+            return value
+        at = Moment().convert(value, param, ctx)
+        try:
+            parse_span(str(value))
+        except NoSpan:
+            return Beginning(at, ago=False)
+        return Beginning(at, ago=True)
+
+
 class Number(click.FloatRange):
     """A number within bounds; "nan" is none, and would be below and above no limit."""
 
@@ -116,6 +142,16 @@ class OutFile(click.Path):
 
 
 MOST_WINDOWS: Final = 100_000  # ten years by the hour, and some
+
+
+def whole_steps(
+    since: Beginning, until: datetime | None, *, last: datetime, step_s: float
+) -> tuple[datetime, datetime]:
+    """The time that is cut into windows. What was said as so long ago, and an end that was not said, go to whole steps
+    since 1970, so that the same window shows the same traces in every call; instants stand. Without `until` the time
+    holds the instant `last`."""
+    start = floor_to(since.at, step_s=step_s) if since.ago else since.at
+    return start, until or floor_to(last, step_s=step_s) + timedelta(seconds=step_s)
 
 
 def check_windows(start: datetime, end: datetime, step_s: float) -> None:

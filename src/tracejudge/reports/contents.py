@@ -288,10 +288,3 @@ def step_for(start: datetime, end: datetime) -> int:
         if (end - start) / timedelta(seconds=step) <= 60:
             return step
     return 30 * 86_400
-
-
-def whole_steps(start: datetime, end: datetime, step_s: int) -> tuple[datetime, datetime]:
-    """The window widened to whole steps since 1970."""
-    first = int(start.timestamp()) // step_s * step_s
-    last = -(-int(end.timestamp()) // step_s) * step_s
-    return datetime.fromtimestamp(first, timezone.utc), datetime.fromtimestamp(max(last, first + step_s), timezone.utc)
