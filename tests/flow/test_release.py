@@ -127,3 +127,21 @@ def test_releases_of_two_apps_are_not_mixed(store: Store, config: str, capsys: p
     assert check(config) == EXIT_USAGE
     assert "several apps served 'v1' or 'v2': name one with --app: help, shop" in capsys.readouterr().err
     assert checked(config, capsys, "--app", "shop", expect=EXIT_DONE)["check"]["verdict"] == "no_worse"
+
+
+def test_releases_of_two_environments_are_not_mixed(
+    store: Store, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Load tests of v2 in staging are no canary; and the check that `compare` names looks where it looked."""
+    compare = ["compare", "v1", "v2", "--by", "version", *WINDOW, "--config", config]
+    elsewhere = [replace(score, environment="staging") for score in scores("v2", 0, 100, seed=3)]
+    store.scores.insert(scores("v1", 90, 10, seed=1) + scores("v2", 90, 10, seed=2) + elsewhere)
+    assert run(compare) == EXIT_USAGE
+    told = capsys.readouterr().err
+    assert "several environments served 'v1' or 'v2': name one with --environment: production, staging" in told
+    assert run([*compare, "--environment", "production"]) == EXIT_DONE
+    assert "does not tell" in capsys.readouterr().out
+    store.command("TRUNCATE TABLE scores")
+    store.scores.insert([replace(score, environment="staging") for score in scores("v1", 90, 10, seed=1)] + elsewhere)
+    assert run(compare) == EXIT_DONE
+    assert "release check v2 --against v1 --environment staging" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Final
 
@@ -10,7 +11,17 @@ import click
 
 from tracejudge.counted import counted
 from tracejudge.errors import NothingToDecide
-from tracejudge.reports import Agreement, Comparison, Estimate, Side, check_release, compare, in_words, preference
+from tracejudge.reports import (
+    Agreement,
+    Comparison,
+    Estimate,
+    Side,
+    check_release,
+    compare,
+    in_words,
+    preference,
+    served_in,
+)
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import RateQuery, TraceFilter
 from tracejudge.windows import PassRate
@@ -118,6 +129,8 @@ def command(
                 start=since or _BEGINNING, end=until or store.now(), environment=environment, app=app, also=fields
             )
             found = check_release(store, query, new=b, old=a, allowed_drop=0.02)
+            if environment is None:  # the one that has both: `release check` takes production where none is named
+                where = replace(where, environment=served_in(store, query, {a, b}, "environment")[0])
             show_canary(a, b, found, chosen=_chosen(where, fields), as_json=as_json)
             return
         elif fields:

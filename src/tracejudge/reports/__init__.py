@@ -9,7 +9,7 @@ from tracejudge.reports.labels import judge_labels, score_labels
 from tracejudge.reports.mix import MixShift
 from tracejudge.reports.preference import Preference, Preferred, preference, preference_in_words
 from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough, traces_of
-from tracejudge.reports.release import WITHIN_FIELDS, ReleaseCheck, ReleaseLine, ReleaseWindow, check_release
+from tracejudge.reports.release import WITHIN_FIELDS, ReleaseCheck, ReleaseLine, ReleaseWindow, check_release, served_in
 
 __all__ = [
     "BY_MINUTE_IN_WORDS",
@@ -39,6 +39,7 @@ __all__ = [
     "preference_in_words",
     "read_rates",
     "score_labels",
+    "served_in",
     "small_enough",
     "traces_of",
 ]

@@ -88,12 +88,15 @@ def check_release(
 
     Raises NothingToDecide when a version has no score at all, when no judge has judged both (verdicts of two judges say
     nothing about two releases), or when no trace of theirs says the field `within`. Raises SettingsError where the
-    query names no app and several have these versions: their mixture says nothing about a release of either.
+    query names no app or no environment and several have these versions: their mixture says nothing about a release of
+    either.
 
     `exact` reads every row; None does where they are few enough.
     """
-    if query.app is None:
-        _check_apps(store, query, {new, old})
+    for field, several in (("environment", "environments"), ("app", "apps")):
+        if getattr(query, field) is None and len(names := served_in(store, query, {new, old}, field)) > 1:
+            either = " or ".join(map(repr, sorted({new, old})))
+            raise SettingsError([f"several {several} served {either}: name one with --{field}: {', '.join(names)}"])
     rates: dict[tuple[str, JudgeId, bool], dict[str, PassRate | None]] = {}
     by_version_query = replace(query, version=None, step_s=None, group_by=("version",))
     exact = small_enough(store, by_version_query) if exact is None else exact
@@ -161,12 +164,10 @@ def _with_mix(
     return replace(line, mix=mix_shift(own, line.result.difference, allowed_drop=allowed_drop, judge=judge))
 
 
-def _check_apps(store: Store, query: RateQuery, versions: Collection[str]) -> None:
-    of_apps = replace(query, version=None, step_s=None, group_by=("version", "app"))
-    rows = store.scores.buckets(of_apps)
-    if len(apps := {row.group["app"] for row in rows if row.group["version"] in versions}) > 1:
-        either = " or ".join(map(repr, sorted(versions)))
-        raise SettingsError([f"several apps served {either}: name one with --app: {', '.join(sorted(apps))}"])
+def served_in(store: Store, query: RateQuery, versions: Collection[str], field: str) -> list[str]:
+    """The environments, or the apps, that have scores of these versions in the query's window and slice."""
+    rows = store.scores.buckets(replace(query, version=None, step_s=None, group_by=("version", field)))
+    return sorted({row.group[field] for row in rows if row.group["version"] in versions})
 
 
 def _window(store: Store, query: RateQuery, version: str) -> ReleaseWindow:
