@@ -1,9 +1,8 @@
 """Which offset may be committed when work finishes out of order.
 
-A commit is one number per partition and says "everything below is done". So what may be committed is the end of the
-contiguous finished prefix of what was started; whatever is finished beyond it waits, and is delivered again after a
-crash. Offsets may have holes (compaction, transaction markers, aborted records): contiguous means in the order of what
-was started, not in arithmetic.
+A commit is one number per partition and says "everything below is done". So the end of the contiguous finished prefix
+may be committed; what is finished beyond it is delivered again after a crash. Offsets may have holes (compaction,
+transaction markers, aborted records): contiguous means without a gap in the order of started records, not in numbers.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ class OffsetTracker:
     def __init__(self, partition: PartitionKey) -> None:
         self.partition = partition
         self.forgotten = False
-        """The partition was taken away: work that has not begun may be dropped, its new owner does it."""
-        self._open: deque[int] = deque()  # started, in order, from the first unfinished one on
+        """Whether the partition was revoked: work that has not begun may then be dropped, its new owner does it."""
+        self._open: deque[int] = deque()  # started offsets in order, from the first unfinished one on
         self._unfinished: set[int] = set()
         self._end = -1  # one past the last started offset, or the position beyond it
 
     def start(self, offset: int) -> None:
-        """A record was taken on. Raises ValueError when `offset` is not above all that came before."""
+        """Starts work on a record. Raises ValueError when `offset` is not above all that were started before."""
         if offset < 0 or offset < self._end:
             raise ValueError(f"offset {offset} of {self.partition} is not above {self._end - 1}, the last one started")
         self._open.append(offset)
@@ -37,7 +36,7 @@ class OffsetTracker:
         self._end = offset + 1
 
     def finish(self, offset: int) -> None:
-        """All work on it is stored. Raises ValueError when it is not an unfinished started offset."""
+        """Ends work on a record: all of it is stored. Raises ValueError unless the offset is started and unfinished."""
         if offset not in self._unfinished:
             raise ValueError(f"offset {offset} of {self.partition} was not started, or is finished already")
         self._unfinished.remove(offset)
@@ -45,7 +44,7 @@ class OffsetTracker:
             self._open.popleft()
 
     def advance(self, position: int) -> None:
-        """Nothing below `position` is still to come: lets the end move over a hole that no record follows."""
+        """Says that no record below `position` is still to come, so that a hole at the end can be committed."""
         self._end = max(self._end, position)
 
     def committable(self) -> int | None:
@@ -56,7 +55,7 @@ class OffsetTracker:
 
     @property
     def gap(self) -> int:
-        """How many started records lie at or beyond the first unfinished one: what a crash would repeat."""
+        """Number of started records from the first unfinished one on: what a crash would repeat."""
         return len(self._open)
 
     @property
@@ -65,10 +64,10 @@ class OffsetTracker:
 
 
 class OffsetBook:
-    """The trackers of all partitions at hand. Thread-safe: the queue's client revokes from a thread of its own."""
+    """The trackers of all assigned partitions. Thread-safe: the queue's client revokes from a thread of its own."""
 
     def __init__(self, *, max_gap: int) -> None:
-        """`max_gap`: from this many records at or beyond the first unfinished one, a partition is `full`."""
+        """`max_gap`: the gap (`OffsetTracker.gap`) from which on a partition is `full`."""
         if max_gap < 1:
             raise ValueError(f"max_gap: {max_gap!r} is below 1")
         self._max_gap = max_gap
@@ -77,10 +76,10 @@ class OffsetBook:
         self._lock = threading.RLock()
 
     def start(self, partition: PartitionKey, offset: int) -> OffsetTracker:
-        """Takes a record on; gives the tracker by which its work is finished later.
+        """Starts work on a record; returns the tracker with which it is finished later.
 
-        An offset that is not above the last one means that the partition begins anew (the topic was made again): the
-        former tracker is forgotten, so that its work cannot be taken for that of the new records.
+        An offset that is not above the last one means that the partition begins anew (the topic was recreated): the
+        former tracker is forgotten, so that its work is not mistaken for that of the new records.
         """
         with self._lock:
             tracker = self._trackers.get(partition)
@@ -93,11 +92,11 @@ class OffsetBook:
                     return tracker
             tracker = self._trackers[partition] = OffsetTracker(partition)
             tracker.start(offset)
-            self._committed[partition] = offset  # nothing new to say before something is finished
+            self._committed[partition] = offset  # nothing to commit before a record is finished
             return tracker
 
     def finish(self, tracker: OffsetTracker, offsets: Iterable[int]) -> None:
-        """The work on these offsets is stored. Without effect once the partition was taken away."""
+        """Ends work on these offsets of the tracker's partition. Without effect once that was revoked."""
         with self._lock:
             if not tracker.forgotten:
                 for offset in offsets:
@@ -111,7 +110,7 @@ class OffsetBook:
                     self._trackers[partition].advance(position)
 
     def committable(self, partitions: Iterable[PartitionKey] | None = None) -> dict[PartitionKey, int]:
-        """What there is to commit, of these partitions or of all: only what moved since the last accepted commit."""
+        """The offsets to commit, of these partitions or of all: those that moved since the last accepted commit."""
         with self._lock:
             found: dict[PartitionKey, int] = {}
             for partition in self._trackers if partitions is None else partitions:
@@ -122,19 +121,19 @@ class OffsetBook:
             return found
 
     def committed(self, offsets: Mapping[PartitionKey, int]) -> None:
-        """The queue accepted these."""
+        """Notes that the queue accepted a commit of these offsets."""
         with self._lock:
             for partition, offset in offsets.items():
                 if partition in self._trackers:
                     self._committed[partition] = offset
 
     def full(self) -> frozenset[PartitionKey]:
-        """The partitions of which no more may be taken on before an earlier record is finished."""
+        """The partitions from which no more may be polled before an earlier record is finished."""
         with self._lock:
             return frozenset(key for key, tracker in self._trackers.items() if tracker.gap >= self._max_gap)
 
     def forget(self, partitions: Iterable[PartitionKey]) -> None:
-        """These were taken away: work on them that ends from now on changes nothing here."""
+        """Drops partitions that were revoked: work on them that ends from now on has no effect here."""
         with self._lock:
             for partition in partitions:
                 tracker = self._trackers.pop(partition, None)
@@ -149,6 +148,6 @@ class OffsetBook:
 
     @property
     def gap(self) -> int:
-        """What a crash would repeat, over all partitions (see `OffsetTracker.gap`)."""
+        """Number of records that a crash would repeat, over all partitions (see `OffsetTracker.gap`)."""
         with self._lock:
             return sum(tracker.gap for tracker in self._trackers.values())

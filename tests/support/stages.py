@@ -10,7 +10,7 @@ from tests.support.running_pipeline import quick_limits
 from tracejudge.clock import SystemClock
 from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
-from tracejudge_consumer.stages.build import Around, Stages, build_stages
+from tracejudge_consumer.stages.build import StageContext, Stages, build_stages
 from tracejudge_consumer.stages.needs import Judges
 from tracejudge_consumer.watching.health import Health
 from tracejudge_consumer.watching.metrics import Metrics
@@ -32,7 +32,7 @@ def make_stages(store: MemoryStore, judges: Judges, **limits: Any) -> Stages:
     """The stages of a run. `limits` as in PipelineLimits."""
     clock = SystemClock()
     return build_stages(
-        Around(
+        StageContext(
             store=store,
             judges=judges,
             policy=SamplingPolicy(),

@@ -15,7 +15,7 @@ from tracejudge.store import Store
 from tracejudge_consumer.background.build import MakeUpkeep, upkeep_of
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
 from tracejudge_consumer.report import PipelineReport
-from tracejudge_consumer.stages.build import Around, build_stages
+from tracejudge_consumer.stages.build import StageContext, build_stages
 from tracejudge_consumer.stages.needs import Judges
 from tracejudge_consumer.watching.health import Health
 from tracejudge_consumer.watching.metrics import Metrics
@@ -59,7 +59,7 @@ def one_round(
     async def work() -> None:
         with ThreadPoolExecutor(2) as pool:
             stages = build_stages(
-                Around(
+                StageContext(
                     store=store,
                     judges=judges,
                     policy=SamplingPolicy(),

@@ -48,7 +48,7 @@ async def test_what_was_left_unasked_is_not_finished() -> None:
     records[1].tracker.forgotten = True
     await stages.processor.process(records, finished)
     assert sorted(finished.offsets) == [0, 2]
-    stages.judging.ask_no_more()
+    stages.judging.stop_asking()
     await stages.processor.process([taken(3)], finished)
     assert sorted(finished.offsets) == [0, 2]
     assert {trace_id for trace_id, _ in panel.asked} == {"t-000000", "t-000002"}

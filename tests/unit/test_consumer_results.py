@@ -122,7 +122,7 @@ async def test_places_before_a_judge_come_back_wherever_its_asking_is_cancelled(
     asking.cancel()
     await asyncio.wait([asking])
     told: list[TraceKey] = []
-    await asyncio.wait_for(judging.answer(question, {}, Tally(), told=lambda keys, _: told.extend(keys)), 30.0)
+    await asyncio.wait_for(judging.answer(question, {}, Tally(), on_answered=lambda keys, _: told.extend(keys)), 30.0)
     assert sorted(told) == sorted(one.record.key for one in planned)
 
 

@@ -1,4 +1,4 @@
-"""Traces of the store put to a judge once more, with the chance and stratum under which they were chosen."""
+"""Judges stored traces again, with the stratum and inclusion probability under which they were sampled."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ EXPIRED = "the texts are past their retention"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgainReport:
-    """What became of rows that were taken up again: rows = settled + expired + asked."""
+    """What became of rows whose traces were to be judged again: rows = settled + expired + asked."""
 
     counts: PipelineReport = field(default_factory=PipelineReport)
-    settled: int = 0  # somebody else was faster
-    expired: int = 0  # there is nothing left to judge
-    gone: tuple[JudgeGone, ...] = ()  # judges that answer nobody now
+    settled: int = 0  # settled meanwhile by another process
+    expired: int = 0  # without texts to judge
+    gone: tuple[JudgeGone, ...] = ()  # judges that are gone at present
 
 
 class Again:
-    """Judges again what rows of the ledger or invalid scores speak of. For one event loop."""
+    """Judges again the traces of ledger rows or of invalid scores. For one event loop."""
 
     def __init__(
         self, *, store: AgainStore, judges: Judges, judging: Judging, turns: Turns, calls: StoreCalls, clock: Clock
@@ -49,9 +49,10 @@ class Again:
         self._clock = clock
 
     async def judge(self, rows: Sequence[LedgerRow | Score]) -> AgainReport:
-        """Asks the judge of each row's name, whatever its JudgeId now is; returns when the store has the answers.
+        """Asks the judge that has each row's judge name now, under its present JudgeId; returns when the answers are
+        stored.
 
-        What stays undecided stays as it stands. A trace whose texts are gone is decided as forgotten.
+        A row that stays undecided is left as it is. A trace whose texts have expired is decided as forgotten.
         """
         turn = self._turns.take({_key(row) for row in rows})
         try:
@@ -112,7 +113,7 @@ class Again:
 
 
 def total(reports: Sequence[AgainReport]) -> AgainReport:
-    """All of them added up."""
+    """The sum of the reports."""
     gone = {fault.judge_name: fault for report in reports for fault in report.gone}
     return AgainReport(
         counts=PipelineReport.total([report.counts for report in reports]),

@@ -1,4 +1,4 @@
-"""The work beside the queue, put together for one run of the consumer."""
+"""Builds the background work of one run of the consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tracejudge_consumer.stages.build import Stages
 from tracejudge_consumer.stages.needs import Judges
 
 MakeUpkeep = Callable[[Stages, Callable[[PipelineReport], None]], Upkeep]
-"""Given the stages of a run, and whom to tell what each piece of work came to."""
+"""Given the stages of a run, and a callback for the report of each piece of work."""
 
 
 def upkeep_of(
@@ -32,8 +32,8 @@ def upkeep_of(
     parts_grace_s: float,
     feedback: FeedbackTrigger | None = None,
 ) -> MakeUpkeep:
-    """Undecided traces judged again, open parts swept, complaints judged where `feedback` says so, every
-    `interval_s`."""
+    """Background work in rounds of `interval_s` seconds: undecided traces are judged again, old parts swept, model
+    changes announced, and complaints judged where `feedback` says so."""
 
     def make(stages: Stages, count: Callable[[PipelineReport], None]) -> Upkeep:
         again = Again(

@@ -1,4 +1,4 @@
-"""The work beside the queue while the pipeline runs: started on the worker's loop, looked at by the intake thread."""
+"""The background work while the pipeline runs: it runs on the worker's loop, and the intake thread checks on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FAREWELL_S: Final = 2.0  # to give the lease back; without that it runs out by 
 
 
 class BackgroundRun:
-    """Rounds of upkeep beside one run of the pipeline. Used by the intake thread; never waits but in `end`."""
+    """Rounds of upkeep during one run of the pipeline. Used by the intake thread; only `end` waits."""
 
     def __init__(self, upkeep: Upkeep, worker: Worker) -> None:
         self._upkeep = upkeep
@@ -25,19 +25,19 @@ class BackgroundRun:
         self._last: Future[None] | None = None
 
     def check(self) -> None:
-        """Raises what the rounds raised: a mistake of ours, since a store that is away is waited for."""
+        """Raises what the rounds raised, which is a fault of this program: a store that is away is waited for."""
         for future in (self._rounds, self._last):
             if future is not None and future.done():
                 future.result()
 
     def last_round_done(self) -> bool:
-        """Begins a last round at the first call; True once it is done."""
+        """Starts a last round at the first call; True once it is done."""
         if self._last is None:
             self._last = self._worker.submit(self._upkeep.round())
         return self._last.done()
 
     def end(self) -> None:
-        """Stops the rounds, with a moment to give the lease back."""
+        """Stops the rounds and gives the lease back, within `_FAREWELL_S` seconds."""
         running = [future for future in (self._rounds, self._last) if future is not None and not future.done()]
         for future in running:
             future.cancel()

@@ -1,8 +1,8 @@
-"""Traces whose judge was gone, judged when it is back or another stands in its place.
+"""Judges undecided traces, whose judge was gone, once the judge is back or another one was adopted in its place.
 
-They wait in the store with their offsets committed. Whoever holds the lease asks about one of them: the judge's circuit
-says whether that costs a call, so a judge that stays gone costs one call after each of its growing pauses. Once it
-answers, the others follow, the oldest first.
+They wait in the store with their offsets committed. The consumer that holds the lease asks about the oldest one: the
+judge's circuit decides whether that costs a call, so a judge that stays gone costs one call after each of its growing
+pauses. Once the judge answers, the others follow, the oldest first.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PAGE: Final = 100
 _MOST_TOLD: Final = 1_000  # "1000 or more" is enough to know
 
 Announce = Callable[[AlertEvent], None]
-"""Takes an event that somebody should hear of, under its stable id: giving it twice changes nothing. May block."""
+"""Stores and notifies an event. Calling it twice with one event changes nothing, by the event's id. May block."""
 
 
 class UndecidedTraces:
-    """Takes up again what no judge could answer for. For one event loop."""
+    """The chore that judges undecided traces. For one event loop."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class UndecidedTraces:
         announce: Announce,
         count: Callable[[PipelineReport], None],
     ) -> None:
-        """`count` is given what each page came to."""
+        """`count` is called with the report of each page of rows."""
         self._store = store
         self._judges = judges
         self._again = again

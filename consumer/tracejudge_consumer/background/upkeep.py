@@ -1,7 +1,7 @@
 """Chores that one consumer at a time does, by a lease in the store.
 
-The lease is taken for a round and given back after it: of several consumers with different keys or judges each has its
-turn, and one that is stopped or killed holds up the others for no longer than the lease's time.
+The lease is taken for a round and given back after it. So each of several consumers, which may have different API keys
+or judges, gets its turn, and one that is stopped or killed delays the others by no more than the lease's time.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Upkeep:
         self._one_at_a_time = asyncio.Lock()
 
     async def run(self) -> None:
-        """A round now and every `interval_s`, until cancelled."""
+        """Does a round now and every `interval_s`, until cancelled."""
         while True:
             await self.round()
             await self._sleep(self._interval_s)
 
     async def round(self) -> None:
-        """Does what there is to do, unless another consumer is at it. Waits while the store is away.
+        """Does the chores that are due, unless another consumer holds the lease. Waits while the store is away.
 
-        What the store refuses is logged and left for the next round: the queue is read on meanwhile.
+        What the store refuses is logged and left for the next round: the consumer goes on meanwhile.
         """
         async with self._one_at_a_time:
             try:
@@ -75,7 +75,7 @@ class Upkeep:
                 _LOG.error("upkeep: %s; tried again in %.0f s", error, self._interval_s)
 
     async def given_back(self) -> None:
-        """Returns when no round is under way any more, and the lease is free."""
+        """Returns when no round is under way and the lease is free."""
         async with self._one_at_a_time:
             pass
 
@@ -84,14 +84,14 @@ class Upkeep:
         return self._lease is not None
 
     async def _renew(self) -> None:
-        """Keeps the lease while the chores are done, however long one piece of work takes."""
+        """Renews the lease while the chores are done, however long one of them takes."""
         while self._lease is not None:
             await self._sleep(self._ttl_s / 3)
             if self._lease is None:
                 return
             try:
                 self._lease = await self._calls(partial(self._leases.renew, self._lease, self._ttl_s))
-            except StoreError as error:  # it runs out, and may then be somebody else's: the round ends
+            except StoreError as error:  # the lease runs out and another consumer may take it: the round ends
                 self._lease = None
                 _LOG.error("upkeep: the lease cannot be renewed: %s", error)
 
@@ -101,5 +101,5 @@ class Upkeep:
     async def _give_back(self) -> None:
         lease, self._lease = self._lease, None
         if lease is not None:
-            # Also when this round is cancelled: else nobody could do the chores for the lease's time.
+            # Also when this round is cancelled: otherwise no consumer could do the chores until the lease runs out.
             await asyncio.shield(self._calls(partial(self._leases.release, lease)))

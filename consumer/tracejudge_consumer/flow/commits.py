@@ -1,4 +1,4 @@
-"""When the offsets of finished records are committed, and how that is counted."""
+"""Commits the offsets of finished records at an interval, and counts the outcome of each commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tracejudge_consumer.watching.metrics import Metrics
 
 
 class Commits:
-    """Commits what the book says is finished. Used by the intake thread."""
+    """Commits what the OffsetBook allows. Used by the intake thread."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Commits:
         checkpoint: Checkpoint,
     ) -> None:
         self.accepted = 0
-        """How many commits the queue took."""
+        """How many commits the queue accepted."""
         self._intake = intake
         self._book = book
         self._interval_s = interval_s
@@ -35,7 +35,7 @@ class Commits:
 
     @property
     def age_s(self) -> float:
-        """Since the last accepted commit, or since there was something to commit."""
+        """Seconds since the last accepted commit, or since there was nothing to commit."""
         return self._clock.monotonic() - self._at
 
     def commit_when_due(self) -> None:
@@ -43,7 +43,10 @@ class Commits:
             self.commit()
 
     def commit(self) -> bool:
-        """Commits what is finished. False when it should be tried again: the queue did not take it just now."""
+        """Commits what is finished. False when the queue did not answer: try again later.
+
+        True as well for a commit that was refused because the partitions are another consumer's: trying again is vain.
+        """
         now = self._clock.monotonic()
         self._book.advance(self._intake.positions())
         offsets = self._book.committable()

@@ -1,4 +1,4 @@
-"""How much work is held at present, in records and bytes."""
+"""How many records and bytes are in flight."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class InFlight:
-    """A count that two threads change; `wait_for_less` sleeps until so much of it is gone."""
+    """A counter of records and bytes, changed by two threads; `wait_for_less` sleeps until it has fallen."""
 
     def __init__(self) -> None:
         self._records = 0
@@ -25,7 +25,7 @@ class InFlight:
 
     @property
     def removed(self) -> int:
-        """How many records have been removed in all."""
+        """How many records have been removed since the start."""
         return self._removed
 
     def add(self, *, records: int, size_bytes: int) -> None:
@@ -42,9 +42,9 @@ class InFlight:
                 self._changed.notify_all()
 
     def wait_for_less(self, timeout_s: float, *, than: int | None = None) -> None:
-        """Returns when fewer records are held than `than` (by default: than now), or after `timeout_s`.
+        """Returns when fewer than `than` records are in flight (by default: fewer than now), or after `timeout_s`.
 
-        Not at each one that goes: whoever waits for room for many has nothing to do before.
+        It does not wake at each record that is removed: a caller that waits for room for many cannot use one.
         """
         with self._changed:
             self._awaited = self._records if than is None else than

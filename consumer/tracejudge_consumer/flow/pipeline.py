@@ -1,8 +1,8 @@
-"""From records to stored scores: takes records on, and commits an offset only after the store accepted its work.
+"""The consumer's main loop: polls records, has batches processed, and commits an offset once the store has its record.
 
 The thread that calls `run` is the intake thread: it polls, pauses, hands batches to the worker's loop and commits. It
-never waits for a judge or the store; when there is too much in flight it takes no more, and polls on with every
-partition paused, so that slowness anywhere costs no membership.
+never waits for a judge or the store. When too much is in flight it goes on polling with every partition paused, so that
+a slow judge or store does not cost the consumer its group membership.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tracejudge.sampling import SamplingPolicy
 from tracejudge_consumer.background.build import MakeUpkeep
 from tracejudge_consumer.background.run import BackgroundRun
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
+from tracejudge_consumer.flow.batcher import Batcher
 from tracejudge_consumer.flow.commits import Commits
 from tracejudge_consumer.flow.reading import ReadingWatch
-from tracejudge_consumer.flow.taking import Taking
 from tracejudge_consumer.intake import Intake, PartitionKey
 from tracejudge_consumer.intake.form import RecordForm
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.offsets import OffsetBook
 from tracejudge_consumer.process.worker import Worker
 from tracejudge_consumer.report import Ending, PipelineReport
-from tracejudge_consumer.stages.build import Around, build_stages
+from tracejudge_consumer.stages.build import StageContext, build_stages
 from tracejudge_consumer.stages.checkpoints import Checkpoint
 from tracejudge_consumer.stages.needs import Judges, PipelineStore
 from tracejudge_consumer.stages.process import BatchProcessor
@@ -36,12 +36,12 @@ from tracejudge_consumer.watching.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 
-_EMPTY_POLLS_WITHOUT_LAG = 5  # where the queue does not say how far it reaches, this many empty polls are its end
+_EMPTY_POLLS_WITHOUT_LAG = 5  # so many empty polls count as the queue's end where it does not tell its lag
 _PAUSED_TURN_S = 0.05  # between two polls while there is no room
 
 
-def _nothing(_: object) -> None:
-    """What is called where nobody listens."""
+def _ignore(_: object) -> None:
+    """The default callback."""
 
 
 class Pipeline:
@@ -59,15 +59,15 @@ class Pipeline:
         dead_letter_limit: DeadLetterLimit | None = None,
         metrics: Metrics | None = None,
         health: Health | None = None,
-        checkpoint: Checkpoint = _nothing,
-        progress: Callable[[PipelineReport], None] = _nothing,
+        checkpoint: Checkpoint = _ignore,
+        progress: Callable[[PipelineReport], None] = _ignore,
         upkeep: MakeUpkeep | None = None,
         form: RecordForm | None = None,
         read_before: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """`progress` is called with the report so far after each batch, on the intake thread; `upkeep` makes the work
-        that is done beside the queue; `form` says how records are read; `read_before` is what DeadLetterGuard.remember
-        takes."""
+        """`progress` is called with the report so far after each batch, on the intake thread; `upkeep` makes the
+        background work of the run; `form` says how records are decoded; `read_before` is handed to
+        DeadLetterGuard.remember."""
         self._intake = intake
         self._store = store
         self._panel = panel
@@ -83,7 +83,7 @@ class Pipeline:
         self._form = form or RecordForm()
 
         self._book = OffsetBook(max_gap=self._limits.max_offset_gap)
-        self._taking = Taking(limits=self._limits, book=self._book, clock=self._clock)
+        self._batcher = Batcher(limits=self._limits, book=self._book, clock=self._clock)
         self._commits = Commits(
             intake=intake,
             book=self._book,
@@ -92,7 +92,7 @@ class Pipeline:
             metrics=self._metrics,
             checkpoint=checkpoint,
         )
-        self._watch = ReadingWatch(
+        self._reading = ReadingWatch(
             clock=self._clock,
             metrics=self._metrics,
             health=self._health,
@@ -100,7 +100,7 @@ class Pipeline:
         )
         self._report = PipelineReport()
         self._make_upkeep = upkeep
-        self._beside: deque[PipelineReport] = deque()  # from the worker's thread
+        self._background_reports: deque[PipelineReport] = deque()  # filled by the worker's thread
         self._asked_lag_at = 0.0
         self._empty_polls = 0
         self._unassigned_since = 0.0
@@ -116,28 +116,27 @@ class Pipeline:
         return self._metrics
 
     def stop(self, *, drain: bool = True) -> None:
-        """Takes nothing more on; finishes what is in flight within `drain_timeout_s`, or leaves it (`drain` False).
-
-        What is left is not committed and comes again.
+        """Ends `run`: no more polling; batches in flight are finished within `drain_timeout_s`, or given up at once
+        when `drain` is False. What is given up is not committed and is delivered again.
         """
         self._stop.set()
         if not drain:
             self._at_once.set()
-        self._taking.held.wake()
+        self._batcher.in_flight.wake()
 
     def run(self, *, until_idle: bool = False, stop: threading.Event | None = None) -> PipelineReport:
-        """Works until `stop` is set or `stop()` is called; with `until_idle`, until the queue is read to its end.
+        """Runs until `stop` is set or `stop()` is called; with `until_idle`, until the queue is read to its end.
 
-        Closes the intake and the panel's connections. Raises TooManyDeadLetters, StoreError and whatever says that
-        something here is wrong, after committing what was finished.
+        Closes the intake and the panel's connections at its end. Commits what was finished, then raises what ended it:
+        TooManyDeadLetters, StoreError, or a fault of this program.
         """
         worker = Worker(threads=self._limits.store_threads)
-        stages = build_stages(self._around(worker))
+        stages = build_stages(self._stage_context(worker))
         processor = stages.processor
         ended: Ending = "stopped" if self._told_to_stop(stop) else ""
         upkeep = None
         if self._make_upkeep is not None and not ended:
-            upkeep = BackgroundRun(self._make_upkeep(stages, self._beside.append), worker)
+            upkeep = BackgroundRun(self._make_upkeep(stages, self._background_reports.append), worker)
         self._intake.listen(self)
         self._unassigned_since = self._clock.monotonic()
         try:
@@ -148,12 +147,12 @@ class Pipeline:
                 if self._told_to_stop(stop):
                     ended = "stopped"
                 elif until_idle:
-                    ended = self._idle(worker, processor)
+                    ended = self._ended_by_idling(worker, processor)
                     if ended == "idle" and upkeep is not None and not upkeep.last_round_done():
                         ended = ""
         finally:
             try:
-                stages.judging.ask_no_more()
+                stages.judging.stop_asking()
                 if upkeep is not None:
                     upkeep.end()
                 self._drain()
@@ -165,8 +164,8 @@ class Pipeline:
     def _told_to_stop(self, stop: threading.Event | None) -> bool:
         return self._stop.is_set() or (stop is not None and stop.is_set())
 
-    def _around(self, worker: Worker) -> Around:
-        return Around(
+    def _stage_context(self, worker: Worker) -> StageContext:
+        return StageContext(
             store=self._store,
             judges=self._panel,
             policy=self._policy,
@@ -194,69 +193,74 @@ class Pipeline:
 
     def _turn(self, worker: Worker, processor: BatchProcessor) -> None:
         self._collect()
-        # Seen once a turn: the worker only ever makes room, and pausing and polling must agree about it.
-        room = self._taking.room
-        self._taking.throttle(self._intake, room)
-        self._take(worker, processor, room)
+        # Read once a turn: the worker makes room at any moment, and pausing and polling must agree about it.
+        room = self._batcher.room
+        self._batcher.throttle(self._intake, room)
+        self._poll(worker, processor, room)
         self._commits.commit_when_due()
-        self._look()
+        self._report_state()
 
-    def _take(self, worker: Worker, processor: BatchProcessor, room: int) -> None:
-        limits, taking = self._limits, self._taking
+    def _poll(self, worker: Worker, processor: BatchProcessor, room: int) -> None:
+        limits, batcher = self._limits, self._batcher
         if room <= 0:
-            taking.submit(worker, processor)
-            # Keeps the membership. Everything is paused; but what a partition assigned this moment gives is ours too.
-            taking.hold(self._intake.poll(timeout_s=0.0, max_records=1))
-            taking.wait_for_room(_PAUSED_TURN_S)
+            batcher.submit(worker, processor)
+            # Keeps the membership. Everything is paused, but a partition assigned this moment may give a record.
+            batcher.add(self._intake.poll(timeout_s=0.0, max_records=1))
+            batcher.wait_for_room(_PAUSED_TURN_S)
             return
         timeout_s = limits.poll_s
-        if taking.pending:
-            timeout_s = min(timeout_s, max(0.0, limits.batch_wait_s - taking.pending_s))
-        wanted = min(room, limits.batch_records - taking.pending)
+        if batcher.pending:
+            timeout_s = min(timeout_s, max(0.0, limits.batch_wait_s - batcher.pending_s))
+        wanted = min(room, limits.batch_records - batcher.pending)
         records = self._intake.poll(timeout_s=timeout_s, max_records=wanted)
         self._empty_polls = 0 if records else self._empty_polls + 1
-        self._watch.read(records)
-        taking.hold(records)
-        if taking.due:
-            taking.submit(worker, processor)
+        self._reading.read(records)
+        batcher.add(records)
+        if batcher.due:
+            batcher.submit(worker, processor)
 
     def _collect(self) -> None:
-        """Adds up the batches that are done. Raises what one of them raised."""
-        reports, failures = self._taking.collect()
-        while self._beside:
-            reports.append(self._beside.popleft())
+        """Adds up the reports of finished batches and of background work. Raises the error of a batch that failed."""
+        reports, failures = self._batcher.collect()
+        while self._background_reports:
+            reports.append(self._background_reports.popleft())
         for report in reports:
             self._report += report
             self._progress(replace(self._report, commits=self._commits.accepted))
         if failures:
             raise failures[0]
 
-    def _look(self) -> None:
+    def _report_state(self) -> None:
+        """Updates health and metrics; asks the queue for its lag every `lag_interval_s`."""
         now = self._clock.monotonic()
+        in_flight = self._batcher.in_flight
         partitions = len(self._intake.assignment())
         if partitions:
             self._unassigned_since = now
         self._health.turned(partitions=partitions)
         metrics = self._metrics
         metrics.partitions.set(partitions)
-        metrics.in_flight_records.set(self._taking.held.records)
-        metrics.in_flight_bytes.set(self._taking.held.size_bytes)
+        metrics.in_flight_records.set(in_flight.records)
+        metrics.in_flight_bytes.set(in_flight.size_bytes)
         metrics.offset_gap.set(self._book.gap)
         metrics.commit_age.set(self._commits.age_s)
         if now - self._asked_lag_at >= self._limits.lag_interval_s:
             self._asked_lag_at = now
-            held = self._taking.held
-            self._watch.look(
-                self._intake.lag(), paused=self._intake.paused(), in_flight=held.records, finished=held.removed
+            self._reading.look(
+                self._intake.lag(),
+                paused=self._intake.paused(),
+                in_flight=in_flight.records,
+                finished=in_flight.removed,
             )
 
-    def _idle(self, worker: Worker, processor: BatchProcessor) -> Ending:
-        if self._empty_polls and self._taking.pending:
-            self._taking.submit(worker, processor)  # nothing follows that it could be filled with
+    def _ended_by_idling(self, worker: Worker, processor: BatchProcessor) -> Ending:
+        """Why a run with `until_idle` ends now; "" while there is more to do."""
+        if self._empty_polls and self._batcher.pending:
+            self._batcher.submit(worker, processor)  # no record follows to fill it with
         if not self._intake.assignment():
             waited_s = self._clock.monotonic() - self._unassigned_since
             return "unassigned" if waited_s >= self._limits.unassigned_patience_s else ""
-        if not self._empty_polls or self._taking.held.records or self._taking.working:
+        if not self._empty_polls or self._batcher.in_flight.records or self._batcher.active:
             return ""
         lag = self._intake.lag()
         if any(lag.values()):
@@ -267,24 +271,28 @@ class Pipeline:
     # The end.
 
     def _drain(self) -> None:
-        """Finishes what is in flight, for a while, and commits what is finished. Polls on: nobody else takes over."""
-        self._taking.drop_pending()
+        """Waits up to `drain_timeout_s` for the batches in flight, and commits what is finished.
+
+        It goes on polling, which keeps the partitions: no other consumer begins the same work meanwhile.
+        """
+        in_flight = self._batcher.in_flight
+        self._batcher.drop_pending()
         deadline = self._clock.monotonic() + self._limits.drain_timeout_s
         failure: BaseException | None = None
-        while self._taking.working and not self._is_over(deadline):
+        while self._batcher.active and not self._is_over(deadline):
             self._idle_poll(timeout_s=0.0)
-            self._taking.held.wait_for_less(_PAUSED_TURN_S)
+            in_flight.wait_for_less(_PAUSED_TURN_S)
             try:
                 self._collect()
             except Exception as error:  # noqa: BLE001 - the other batches are finished before it is raised
                 failure = failure or error
             self._commits.commit_when_due()
-        if self._taking.held.records:
-            _LOG.warning("%d records in flight are left uncommitted and come again", self._taking.held.records)
-        # A rebalance at this moment refuses commits until polling has ended it.
+        if in_flight.records:
+            _LOG.warning("%d records in flight are left uncommitted and come again", in_flight.records)
+        # During a rebalance commits fail until polling has completed it.
         while not self._commits.commit() and not self._is_over(deadline):
             self._idle_poll(timeout_s=_PAUSED_TURN_S)
-        self._look()
+        self._report_state()
         if failure is not None:
             raise failure
 
@@ -292,10 +300,10 @@ class Pipeline:
         return self._at_once.is_set() or self._clock.monotonic() >= deadline
 
     def _idle_poll(self, *, timeout_s: float) -> None:
-        """Keeps the membership and takes nothing on."""
+        """Polls to keep the membership, with everything paused."""
         self._intake.pause(self._intake.assignment())
         for raw in self._intake.poll(timeout_s=timeout_s, max_records=1):
-            # Of a partition assigned this moment: not taken on, so nothing of it may be committed.
+            # From a partition assigned this moment. The record is dropped, so nothing of it may be committed.
             self._book.forget([raw.partition_key])
 
     def _close(self, worker: Worker) -> None:

@@ -1,7 +1,7 @@
-"""The watch over the reading: how far behind it is, in records and in time, and whether it gets on at all.
+"""Watches reading: the lag in records and in seconds, and whether reading has stalled.
 
-A client that has lost its way polls for ever and is given nothing; its loop turns, its process looks well. What tells
-it apart is the queue: records wait, nothing holds them back here, and none is handed out.
+A queue client that is stuck polls for ever and is given nothing, while its loop turns and its process looks healthy.
+The queue gives it away: records wait in partitions that are not paused, and none is handed out.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _LOG = logging.getLogger(__name__)
 
 
 class ReadingWatch:
-    """Used by the intake thread."""
+    """Lag and stalls of one consumer. Used by the intake thread."""
 
     def __init__(self, *, clock: Clock, metrics: Metrics, health: Health, stall_after_s: float) -> None:
-        """`stall_after_s`: for how long records may wait without any being handed out."""
+        """`stall_after_s`: how long records may wait while none is handed out."""
         self._clock = clock
         self._metrics = metrics
         self._health = health
         self._stall_after_s = stall_after_s
-        self._read_up_to: dict[PartitionKey, float] = {}  # seconds since 1970: everything before it was handed out
+        self._read_up_to: dict[PartitionKey, float] = {}  # seconds since 1970: older records were all handed out
         self._waiting_since: float | None = None
         self._stalled = False
         self._finished = 0
         self._finished_at = clock.monotonic()
 
     def read(self, records: Sequence[RawRecord]) -> None:
-        """These were handed out."""
+        """Notes the records that a poll handed out."""
         if records:
             self._waiting_since = None
             last = {(raw.source, raw.partition): raw for raw in records}
@@ -49,7 +49,11 @@ class ReadingWatch:
         in_flight: int,
         finished: int,
     ) -> None:
-        """Once every few seconds: the queue's word on what waits, and how many records were finished so far."""
+        """Updates metrics and health; call it every few seconds.
+
+        `lag` holds, by partition, the records not yet handed out (None: the queue does not say); `finished` is how many
+        records have been finished since the start.
+        """
         now, at = self._clock.now().timestamp(), self._clock.monotonic()
         for gone in self._read_up_to.keys() - lag.keys():
             del self._read_up_to[gone]

@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 class Worker:
-    """Where batches are worked on while the intake thread goes on polling. Close it."""
+    """Runs batches on an asyncio loop while the intake thread goes on polling. Must be closed."""
 
     def __init__(self, *, threads: int) -> None:
         self.pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="tracejudge-store")
@@ -21,11 +21,11 @@ class Worker:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
-        """Starts `work` on the loop. From any thread."""
+        """Starts `work` on the loop. May be called from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
-        """Cancels what is still running, and ends loop and thread. A blocking call in the pool is not waited for."""
+        """Cancels what is running, and ends the loop and its thread. Does not wait for blocking calls in the pool."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

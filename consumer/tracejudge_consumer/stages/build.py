@@ -1,4 +1,4 @@
-"""The stages of one run, put together: what the pipeline and the work beside it share."""
+"""Builds the stages of one run, which the pipeline and the background work share."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tracejudge_consumer.watching.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """What the stages take from outside. For one event loop, whose blocking work goes to `pool`."""
+class StageContext:
+    """What all stages of a run are built from. For one event loop; blocking work goes to `pool`."""
 
     store: PipelineStore
     judges: Judges
@@ -49,42 +49,42 @@ class Stages:
     processor: BatchProcessor
 
 
-def build_stages(around: Around) -> Stages:
-    """Stages that share their turns, their store calls and one writer of results."""
-    limits = around.limits
+def build_stages(context: StageContext) -> Stages:
+    """The stages of one run; they share turns, store calls and one ResultWriter."""
+    limits = context.limits
     calls = StoreCalls(
-        around.pool, retry=limits.store_retry, health=around.health, metrics=around.metrics, clock=around.clock
+        context.pool, retry=limits.store_retry, health=context.health, metrics=context.metrics, clock=context.clock
     )
     writer = ResultWriter(
-        store=around.store,
+        store=context.store,
         calls=calls,
-        metrics=around.metrics,
-        clock=around.clock,
-        checkpoint=around.checkpoint,
+        metrics=context.metrics,
+        clock=context.clock,
+        checkpoint=context.checkpoint,
         interval_s=limits.result_interval_s,
         most_rows=limits.result_rows,
     )
     judging = Judging(
-        judges=around.judges,
+        judges=context.judges,
         writer=writer,
         calls=calls,
-        watch=JudgeWatch(health=around.health, metrics=around.metrics),
+        watch=JudgeWatch(health=context.health, metrics=context.metrics),
         at_once=limits.judge_in_flight,
         past_patience=limits.past_patience,
     )
     turns = Turns()
     processor = BatchProcessor(
-        store=around.store,
-        judges=around.judges,
+        store=context.store,
+        judges=context.judges,
         judging=judging,
-        policy=around.policy,
-        guard=around.guard,
+        policy=context.policy,
+        guard=context.guard,
         turns=turns,
         calls=calls,
-        pool=around.pool,
-        clock=around.clock,
-        metrics=around.metrics,
-        checkpoint=around.checkpoint,
-        form=around.form,
+        pool=context.pool,
+        clock=context.clock,
+        metrics=context.metrics,
+        checkpoint=context.checkpoint,
+        form=context.form,
     )
     return Stages(calls=calls, turns=turns, judging=judging, processor=processor)

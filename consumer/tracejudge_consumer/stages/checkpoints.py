@@ -1,4 +1,4 @@
-"""The points between the steps of the pipeline: a test kills the process there, or waits for it to come by."""
+"""Named points between the steps of the pipeline, at which a test kills the process or waits for it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Literal
 
 Stage = Literal["decoded", "traces_stored", "judged", "results_stored", "scores_stored", "committed"]
-"""decoded, traces_stored and scores_stored (all of it is) are passed once per batch, judged and results_stored before
-and after each insert of results, committed once per commit."""
+"""decoded, traces_stored and scores_stored (everything of the batch is stored) are passed once per batch; judged and
+results_stored before and after each insert of results; committed after each accepted commit."""
 
 Checkpoint = Callable[[Stage], None]
-"""Called at every such point."""
+"""Called at each of these points."""

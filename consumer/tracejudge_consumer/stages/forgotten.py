@@ -1,7 +1,6 @@
-"""What was forgotten does not come back: records of forgotten traces and people are passed over at intake.
+"""Drops records of forgotten traces and users at intake, so that reading a topic again does not bring them back.
 
-A topic read again from its beginning brings back everybody who was ever in it. Nothing of them is stored but a line in
-the ledger, under a hash, so that its equation adds up.
+Nothing of them is stored but a ledger row under a hash of the trace id, so that the ledger still accounts for it.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from tracejudge_sdk.trace import Feedback, TracePart
 
 
 class Forgotten:
-    """Asks the store who was forgotten, once for each batch."""
+    """Looks up tombstones, once for each batch."""
 
     def __init__(self, *, store: PipelineStore, calls: StoreCalls) -> None:
         self._store = store
         self._calls = calls
 
     async def removed_from(self, read: ReadBatch, *, at: datetime) -> tuple[ReadBatch, tuple[IntakeRecord, ...]]:
-        """The batch without them, and the traces that were taken out."""
+        """The batch without what was forgotten, and the traces that were removed from it."""
         letters = [(letter, _of_letter(letter)) for letter, _ in read.dead]
         asked = [_of_trace(record) for record in read.traces]  # a batch holds each trace once
         asked += {Identity(_key(one), one.user_id) for one, _ in read.parts}
@@ -55,7 +54,7 @@ class Forgotten:
         if not identities:
             return frozenset()
         gone = await self._calls(partial(self._store.tombstones.forgotten, identities))
-        # Known by the person: what comes later about the same trace may not name them.
+        # Found by the user: later records of the same trace may not name the user, so the trace gets a tombstone.
         people = {one.key for one in identities if one.key in gone and one.user_id is not None}
         if people:
             await self._calls(partial(self._store.tombstones.bury, sorted(people), at=at))
@@ -63,7 +62,7 @@ class Forgotten:
 
 
 def ledger_rows(records: Iterable[IntakeRecord], judge_ids: Mapping[str, JudgeId], *, at: datetime) -> list[LedgerRow]:
-    """One line for each trace and judge: it was there, and was forgotten."""
+    """One ledger row for each trace and judge, with the decision FORGOTTEN."""
     return [
         forgotten_row(
             record.key,
@@ -88,7 +87,7 @@ def _key(one: TracePart | Feedback) -> TraceKey:
 
 
 def _of_letter(letter: DeadLetter) -> list[Identity]:
-    """Whose a record is that cannot be read as ours, as far as it is JSON at all or has its trace's id as its key."""
+    """The traces and users that an unreadable record may be about, from its key and from its value if that is JSON."""
     found = []
     if letter.key:
         found.append(Identity(TraceKey("", "", letter.key.decode("utf-8", "replace"))))

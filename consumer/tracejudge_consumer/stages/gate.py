@@ -1,4 +1,4 @@
-"""How many traces are with a judge at once; the others wait before it."""
+"""A fair semaphore over the traces that are with a judge at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 
 
 class Gate:
-    """So many places. Whoever asked first gets in first, with as many as are free then. For one event loop."""
+    """`places` permits, granted in the order they were asked for, as many at a time as are free. For one event loop."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -35,7 +35,8 @@ class Gate:
         """Gives places back."""
         self._free += places
         if self._waiting and not self._handing_out:
-            # Not at once: a judge that answers many in one go frees many, and they go to the next one together.
+            # In the next turn of the loop: a judge that answers many traces in one go frees many places, which are then
+            # granted together.
             self._handing_out = True
             asyncio.get_running_loop().call_soon(self._hand_out)
 

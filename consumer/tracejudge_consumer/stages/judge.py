@@ -1,9 +1,9 @@
-"""Planned traces to judges and what they say into the store: each verdict by itself, however slow its neighbours are.
+"""Has planned traces judged and stores each verdict as it comes.
 
-A judge that calls a model is handed a few traces at a time and answers each by itself, so that one slow call holds up
-nothing but its own trace. At most `at_once` of them are with a judge; the others wait here, where a partition that goes
-away or a consumer that stops can still leave them to somebody else unasked. Judges that call nothing get the batch in
-one piece.
+A judge that calls a model is handed a few traces at a time and answers about each separately, so that a slow call
+delays its own trace only. At most `at_once` traces are with a judge; the others wait here, where they can still be left
+to another consumer when their partition is revoked or this consumer stops. Judges that call nothing get the whole batch
+at once.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from tracejudge_consumer.stages.results import ResultWriter
 from tracejudge_consumer.stages.store_calls import StoreCalls
 
 InvalidJudges = Mapping[TraceKey, Collection[JudgeId]]
-"""By trace the judges of which an invalid score is stored."""
+"""By trace, the judges whose stored score is invalid."""
 
-Told = Callable[[Collection[TraceKey], Collection[TraceKey]], None]
-"""Called with traces about which a question has its answer in the store, and those of them that were left unasked."""
+OnAnswered = Callable[[Collection[TraceKey], Collection[TraceKey]], None]
+"""Called with traces whose answer to a question is stored, and with those of them that were left unasked."""
 
 
-def _nobody(_: object, __: object) -> None:
-    """Who is told where nobody listens."""
+def _ignore(_: object, __: object) -> None:
+    """The default callback."""
 
 
 @dataclass(slots=True)
 class _Asking:
-    """A question and for whom it is asked."""
+    """A question under way: its arguments, and what has come of it so far."""
 
     question: Question
     invalid: InvalidJudges
     counts: Tally
     again: bool
-    told: Told
+    on_answered: OnAnswered
     left: list[TraceKey] = field(default_factory=list)
     gone: dict[str, JudgeGone] = field(default_factory=dict)
 
 
 class Judging:
-    """Asks, and stores the answers. For one event loop."""
+    """Asks judges and stores their verdicts. For one event loop."""
 
     def __init__(
         self,
@@ -63,7 +63,8 @@ class Judging:
         at_once: int,
         past_patience: PastPatience = "undecided",
     ) -> None:
-        """`past_patience`: what becomes of a trace whose judge was down for longer than the panel waits."""
+        """`at_once`: most traces with one judge at a time; `past_patience`: what becomes of a trace whose judge was
+        down for longer than the panel waits."""
         self._judges = judges
         self._writer = writer
         self._calls = calls
@@ -72,58 +73,68 @@ class Judging:
         self._gates = {name: Gate(at_once) for name in judges.judge_ids if name not in judges.instant}
         self._stopping = False
 
-    def ask_no_more(self) -> None:
-        """What was not handed to a judge yet is left; what was is finished."""
+    def stop_asking(self) -> None:
+        """Leaves the traces that wait for a judge; those that are with a judge are finished."""
         self._stopping = True
 
     async def answer(
-        self, question: Question, invalid: InvalidJudges, counts: Tally, *, again: bool = False, told: Told = _nobody
+        self,
+        question: Question,
+        invalid: InvalidJudges,
+        counts: Tally,
+        *,
+        again: bool = False,
+        on_answered: OnAnswered = _ignore,
     ) -> Answer:
-        """Asks; returns when the store has what came of it, and `counts` counts it. `told` hears of each trace as soon
-        as that is so of this one. `again`: that it is undecided stands in the ledger."""
-        asking = _Asking(question, invalid, counts, again, told)
+        """Asks the judges and stores what they say; returns when all of it is stored.
+
+        `counts` is added to. `on_answered` is called for each trace as soon as its answer is stored. `again`: these
+        traces have an undecided row in the ledger already, and get no second one.
+        """
+        asking = _Asking(question, invalid, counts, again, on_answered)
         if question.each:
             (name,) = question.judges
-            await self._by_turns(asking, question.planned, self._gates[name])
+            await self._through_gate(asking, question.planned, self._gates[name])
         else:
-            await self._in_one_piece(asking)
+            await self._at_once(asking)
         return Answer(frozenset(asking.left), tuple(asking.gone.values()))
 
     async def store(self, result: PanelResult, invalid: InvalidJudges, counts: Tally) -> None:
-        """Stores what judges said, or what was decided without one."""
-        result = self.noted(result, invalid)
+        """Stores verdicts of judges, or decisions made without one."""
+        result = self._storable(result, invalid)
         counts.stored((result,), await self._writer.write(result))
 
-    def noted(self, result: PanelResult, invalid: InvalidJudges) -> PanelResult:
-        """What there is to store. Beside an invalid score no ledger row is put: the trace would count twice."""
+    def _storable(self, result: PanelResult, invalid: InvalidJudges) -> PanelResult:
+        """The result without ledger rows beside a stored invalid score, with which the trace would count twice."""
         self._watch.note(result)
         if result.ledger and invalid:
             result = replace(result, ledger=tuple(row for row in result.ledger if not _is_invalid(row, invalid)))
         return result
 
-    async def _in_one_piece(self, asking: _Asking) -> None:
+    async def _at_once(self, asking: _Asking) -> None:
         asked = self._still_ours(asking, asking.question.planned)
         if asked:
             tasks = asking.question.tasks(asked)
             result = await self._calls.until_answered(lambda: self._judges.evaluate(tasks))
             await self.store(self._decided(result, asking, asked), asking.invalid, asking.counts)
             asking.counts.asked += sum(len(task.judge_names) for task in tasks)
-            asking.told([one.record.key for one in asked], ())
+            asking.on_answered([one.record.key for one in asked], ())
 
-    async def _by_turns(self, asking: _Asking, planned: Sequence[PlannedTask], gate: Gate) -> None:
-        """As many at once as there are places for, and the rest as soon as there are more."""
+    async def _through_gate(self, asking: _Asking, planned: Sequence[PlannedTask], gate: Gate) -> None:
+        """Asks about as many traces as there are places for, and about the rest as places become free."""
         now = await gate.enter(len(planned))
         places = _Places(gate, now)
         try:
             if now == len(planned):
                 await self._each(asking, planned, places)
             else:
-                await all_of([self._each(asking, planned[:now], places), self._by_turns(asking, planned[now:], gate)])
+                rest = self._through_gate(asking, planned[now:], gate)
+                await all_of([self._each(asking, planned[:now], places), rest])
         finally:
             places.leave_all()  # a task that is cancelled before it has begun gives nothing back
 
     async def _each(self, asking: _Asking, planned: Sequence[PlannedTask], places: _Places) -> None:
-        """Asks about these, each of which holds a place until it is judged; returns when all is stored."""
+        """Asks about traces that hold a place each until they are judged; returns when all verdicts are stored."""
         try:
             asked = self._still_ours(asking, planned)
             if not asked:
@@ -132,29 +143,29 @@ class Judging:
 
             def judged(place: int, result: PanelResult) -> None:
                 places.leave()
-                result = self.noted(self._decided(result, asking, asked[place : place + 1]), asking.invalid)
+                result = self._storable(self._decided(result, asking, asked[place : place + 1]), asking.invalid)
                 self._writer.put(result, under_way, place)
 
             tasks = asking.question.tasks(asked)
             saying = self._calls.until_answered(lambda: self._judges.evaluate_each(tasks, judged))
-            # Both at once: what cannot be stored does not wait to be told until the slowest is judged.
+            # Awaited together: a failure to store is raised before the slowest trace is judged.
             await all_of([saying, under_way.over])
         finally:
             places.leave_all()
 
     def _still_ours(self, asking: _Asking, planned: Sequence[PlannedTask]) -> Sequence[PlannedTask]:
-        """Those to ask about. What came from a partition that was taken away is its new owner's to judge."""
+        """The traces to ask about: none once we are stopping, and none of a partition that was revoked."""
         asked = [] if self._stopping else [one for one in planned if not one.record.forgotten]
         if len(asked) < len(planned):
             unasked = [one.record for one in planned if self._stopping or one.record.forgotten]
             keys = [record.key for record in unasked]
             asking.left += keys
             asking.counts.abandoned += sum(record.forgotten for record in unasked)
-            asking.told(keys, keys)
+            asking.on_answered(keys, keys)
         return asked
 
     def _decided(self, result: PanelResult, asking: _Asking, asked: Sequence[PlannedTask]) -> PanelResult:
-        """What the panel said about `asked`, and what we make of judges that were down for too long."""
+        """The panel's result for `asked`, with `again` and `past_patience` applied to its undecided rows."""
         for fault in result.gone:
             asking.gone.setdefault(fault.judge_name, fault)
         if not result.ledger:
@@ -168,7 +179,7 @@ class Judging:
 
 
 class _Places:
-    """Places that were taken together, given back one by one."""
+    """Places of a gate that were taken together and are given back one by one."""
 
     __slots__ = ("_gate", "_held")
 
@@ -181,18 +192,18 @@ class _Places:
         self._gate.leave()
 
     def leave_all(self) -> None:
-        """Those that are still held. May be called twice."""
+        """Gives back the places still held. May be called twice."""
         held, self._held = self._held, 0
         if held:
             self._gate.leave(held)
 
 
 class _UnderWay:
-    """Traces of one question at their judge, and what it said on its way into the store."""
+    """Receives the results of one question as they are stored."""
 
     def __init__(self, asking: _Asking, asked: Sequence[PlannedTask]) -> None:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the store has everything about all of them."""
+        """Done when the results of all its traces are stored."""
         self._asking = asking
         self._asked = asked
         self._open = len(asked)
@@ -201,7 +212,7 @@ class _UnderWay:
         asking = self._asking
         asking.counts.stored(results, refused)
         asking.counts.asked += len(places)
-        asking.told([self._asked[place].record.key for place in places], ())
+        asking.on_answered([self._asked[place].record.key for place in places], ())
         self._open -= len(places)
         if not self._open and not self.over.done():
             self.over.set_result(None)

@@ -1,4 +1,4 @@
-"""What the pipeline asks of its two big neighbours, and no more."""
+"""Protocols of what the pipeline needs of the store and of the judges, and no more."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _Row = TypeVar("_Row", contravariant=True)
 class Judges(Protocol):
     """A panel: judges batches, several at once, and never raises for a judge's failure.
 
-    Both ways of asking raise ServiceUnavailable where it cannot be read what was spent, before anything is judged.
+    `evaluate` and `evaluate_each` raise ServiceUnavailable, before anything is judged, when the spending of a judge
+    cannot be read.
     """
 
     @property
     def judge_ids(self) -> Mapping[str, JudgeId]: ...
     @property
     def instant(self) -> Collection[str]:
-        """Names of the judges that call nothing, so that a whole batch of theirs takes no time to speak of."""
+        """Names of the judges that call nothing: a whole batch takes them next to no time."""
         ...
 
     @property
@@ -34,33 +35,33 @@ class Judges(Protocol):
 
     async def evaluate(self, tasks: Sequence[JudgeTask], *, run_id: str = LIVE_RUN) -> PanelResult: ...
     async def evaluate_each(self, tasks: Sequence[JudgeTask], on_result: OnJudged, *, run_id: str = LIVE_RUN) -> None:
-        """Calls `on_result` with the place of a task and what one judge said about it, as soon as it is said."""
+        """Calls `on_result(index of the task, result of one judge)` for each verdict as soon as there is one."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Inserts(Protocol[_Row]):
-    """A table that rows are added to; adding one again changes nothing."""
+    """A table for rows; inserting a row again changes nothing."""
 
     def insert(self, rows: Sequence[_Row], /) -> Inserted: ...
 
 
 class Parts(Inserts[StoredPart], Protocol):
-    """The parts that wait for the rest of their trace."""
+    """The parts of traces that are not complete yet."""
 
     def of(self, keys: Sequence[TraceKey], /) -> dict[TraceKey, list[StoredPart]]: ...
 
 
 class Tombstones(Protocol):
-    """Who was forgotten."""
+    """The tombstones of traces and users that were forgotten (`tracejudge forget`)."""
 
     def forgotten(self, identities: Collection[Identity], /) -> frozenset[TraceKey]: ...
     def bury(self, keys: Sequence[TraceKey], /, *, at: datetime) -> None: ...
 
 
 class SamplingEpochs(Protocol):
-    """Where the rates of the governors stand, and the store's time before they were read."""
+    """The sampling rates set by the governors, with the store's time before they were read."""
 
     def in_force(self, start: datetime, end: datetime | None = None, /) -> EpochsRead: ...
 

@@ -1,4 +1,4 @@
-"""Parts into whole traces: stored as they come, read back, and assembled by whoever stores the last one."""
+"""Assembles parts into traces: parts are stored as they come; the consumer that stores the last one assembles."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _NONE = Inserted(stored=0)
 async def with_assembled(
     read: ReadBatch, *, store: PipelineStore, calls: StoreCalls, clock: Clock
 ) -> tuple[list[IntakeRecord], set[TraceKey], Inserted]:
-    """Stores the parts of the batch; gives its traces with those that are whole now, and which these are.
+    """Stores the parts of the batch.
 
-    A whole answer that stands in the batch as one record needs no parts; a broken-off one is replaced by what the parts
-    make, under its own event time.
+    Returns the traces of the batch together with those that could be assembled, the keys of the assembled ones, and
+    what the insert of the parts gave. A complete trace in the batch is not replaced by its parts; an incomplete one is,
+    and keeps its own event time.
     """
     traces = {record.key: record for record in read.traces}
     if not read.parts:

@@ -1,4 +1,4 @@
-"""What is to be done about traces, given what the store knows of them: a pure function."""
+"""Plans a batch: what to store, what to judge and what is decided without a judge. A pure function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_EPOCHS = EpochBook()
 @made_quickly
 @dataclass(frozen=True, slots=True)
 class PlannedTask:
-    """A trace to be judged, with the records it came from."""
+    """A judge task, with the records that its trace came from."""
 
     task: JudgeTask
     record: IntakeRecord
@@ -36,11 +36,11 @@ class Plan:
     to_store: tuple[StoredTrace, ...]
     tasks: tuple[PlannedTask, ...]
     ledger: tuple[LedgerRow, ...]
-    known: int  # traces the store knew already
-    settled: int  # (trace, judge) pairs with a settled score
+    known: int  # traces that were in the store already
+    settled: int  # (trace, judge) pairs that have a settled score
 
     def without(self, rejected: Collection[TraceKey]) -> Plan:
-        """The plan but for traces that the store would not take."""
+        """The plan without the traces that the store refused."""
         if not rejected:
             return self
         return Plan(
@@ -53,13 +53,13 @@ class Plan:
 
 
 class _Open(NamedTuple):
-    """A trace about which there is something to decide: by these judges."""
+    """A trace about which there is something left to decide."""
 
     record: IntakeRecord
     trace: Trace
-    invalid: frozenset[JudgeId]  # of which an invalid score is stored
-    names: list[str]
-    unscored: bool
+    invalid: frozenset[JudgeId]  # whose stored score is invalid
+    names: list[str]  # of judges without a settled score
+    unscored: bool  # no score at all is stored
 
 
 def plan(
@@ -74,15 +74,16 @@ def plan(
 ) -> Plan:
     """Decides about every (trace, judge) of `records`, which hold each trace once.
 
-    - A trace the store knows keeps its first event time. It is stored again unless it has a score: only a score says
-      that the trace itself went in (the store fixes the event time first), and storing again changes nothing.
+    - A known trace keeps its first event time. It is stored again unless it has a score: the store fixes the event time
+      before it stores the trace, so only a score proves that the trace itself went in. Storing again changes nothing.
     - A settled judge is not asked again. One whose verdict was invalid is: its score replaces the invalid one, under
       the same key, so that there is one score either way.
     - Then the sampling decision, which only looks at the trace: sampled_out or filtered.
     - Then a broken-off answer (status incomplete) is for no judge.
 
-    `epochs` are those in force when the traces were served. A judge that has a score, even an invalid one, gets no
-    ledger row beside it. The rows of judges named in `shadow` belong to run "shadow".
+    `known` is what the store knows of the traces, `judge_ids` the JudgeIds by judge name, `epochs` the sampling epochs
+    in force when the traces were served. A judge that has a score, even an invalid one, gets no ledger row beside it.
+    Rows of the judges named in `shadow` belong to run "shadow".
     """
     to_store: list[StoredTrace] = []
     tasks: list[PlannedTask] = []
@@ -97,7 +98,7 @@ def plan(
         unscored = not done and not invalid
         open_names = [name for name, judge_id in judge_ids.items() if judge_id not in done]
         settled += len(judge_ids) - len(open_names)
-        if unscored or open_names:  # not so is the redelivered usual: nothing to compute
+        if unscored or open_names:  # neither: the usual redelivered trace, for which no signals are computed
             todo.append(_Open(record, trace, invalid, open_names, unscored))
     for (record, trace, invalid, open_names, unscored), signals in zip(
         todo, signals_of([one.trace for one in todo]), strict=True
@@ -149,9 +150,9 @@ def plan(
 def with_shadow(
     live: Mapping[TraceKey, Known], shadow: Mapping[TraceKey, Known], shadow_ids: Collection[JudgeId]
 ) -> dict[TraceKey, Known]:
-    """What is known of traces where some judges are on trial: of these what run "shadow" says, of others run "live".
+    """What is known of traces: from run "shadow" for the judges on trial (`shadow_ids`), from run "live" for others.
 
-    A judge keeps its JudgeId when it goes on or off trial; what it said in the one run settles nothing in the other.
+    A judge keeps its JudgeId when it goes on or off trial; a score in the one run settles nothing in the other.
     """
     on_trial = frozenset(shadow_ids)
     found = {}

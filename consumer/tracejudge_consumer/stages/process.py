@@ -1,9 +1,9 @@
-"""One batch from read to stored: the order of steps that makes a crash at any point harmless.
+"""Processes one batch, in an order of steps that makes a crash at any point harmless.
 
-Dead letters, parts and feedback are stored; the store is asked what it knows of the traces; new traces are stored
-before anything is judged; then the judges, each verdict stored as it comes. Every step may be repeated after a crash:
-inserts change nothing the second time, and what is settled is not judged again. Each record is finished by itself, as
-soon as the store has everything about it.
+First dead letters, parts and feedback are stored; then the store is asked what it knows of the traces; new traces are
+stored before anything is judged; then the judges are asked and each verdict is stored as it comes. Every step may be
+repeated after a crash: inserts change nothing the second time, and settled traces are not judged again. Each record is
+finished by itself, as soon as the store has everything about it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 Finish = Callable[[Iterable[TakenRecord]], None]
-"""Called with records of which the store has everything."""
+"""Called with records that are finished: the store has everything about them."""
 
 
 class BatchProcessor:
-    """Takes batches through the steps; several at once, on one event loop."""
+    """Processes batches, several at once on one event loop."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class BatchProcessor:
         self._forgotten = Forgotten(store=store, calls=calls)
 
     async def process(self, records: Sequence[TakenRecord], finish: Finish) -> PipelineReport:
-        """Everything there is to do about `records`; each is handed to `finish` once the store has all of it.
+        """Processes `records`; each is handed to `finish` once the store has everything about it.
 
-        What is not handed over when this returns was left to whoever reads it next. Raises TooManyDeadLetters, and
-        whatever says that this program or the store's schema is wrong.
+        Records that were not handed over when this returns are left to the consumer that reads them next. Raises
+        TooManyDeadLetters, and what shows a fault of this program or of the store's schema.
         """
         at = self._clock.now()
         read = await self._off_loop(partial(read_batch, records, at=at, read=self._form.read))
@@ -111,7 +111,7 @@ class BatchProcessor:
             read, store=self._store, calls=self._calls, clock=self._clock
         )
         report += _refused(inserted)
-        if assembled:  # only now is it known whose these are
+        if assembled:  # the user of an assembled trace is known only now
             gone = await self._forgotten.among([one for one in traces if one.key in assembled], at=at)
             forgotten = (*forgotten, *(one for one in traces if one.key in gone))
             traces = [one for one in traces if one.key not in gone]
@@ -133,7 +133,10 @@ class BatchProcessor:
     async def decide(
         self, traces: Sequence[IntakeRecord], finish: Finish, *, assembled: Collection[TraceKey] = ()
     ) -> PipelineReport:
-        """Stores the traces, has them judged and stores what was decided. Each trace stands once among them."""
+        """Stores the traces, has them judged and stores the verdicts. `traces` holds each trace once.
+
+        `assembled`: keys of the traces that were assembled from parts.
+        """
         if not traces:
             return PipelineReport()
         if self._form.resolver is not None:
@@ -142,7 +145,7 @@ class BatchProcessor:
         turn = self._turns.take(record.key for record in traces)
         try:
             now = [record for record in traces if record.key not in turn.before]
-            later = [record for record in traces if record.key in turn.before]
+            later = [record for record in traces if record.key in turn.before]  # another batch holds them
             work = [self._decide(now, turn, finish, assembled)] if now else []
             if later:
                 work.append(self._decide_later(later, turn, finish, assembled))
@@ -191,7 +194,7 @@ class BatchProcessor:
             work.append(self._write(todo, invalid, counts, keys, open_traces))
         for question in questions(todo.tasks, self._judges.instant):
             open_traces.wait_for([one.record.key for one in question.planned])
-            work.append(self._judging.answer(question, invalid, counts, told=open_traces.done))
+            work.append(self._judging.answer(question, invalid, counts, on_answered=open_traces.done))
         open_traces.finish_the_rest()
         try:
             await all_of(work)
@@ -219,14 +222,14 @@ class BatchProcessor:
             self._metrics.dead_letters.labels(letter.reason).inc()
 
     async def _off_loop(self, call: Callable[[], _T]) -> _T:
-        """Work for the CPU, where it does not keep the judges' connections waiting."""
+        """Runs CPU-bound work in the pool, so that it does not block the judges' connections."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
 
 class _OpenTraces:
-    """What each trace of a batch still waits for; the last answer finishes it, unless one was left unasked.
+    """Counts the answers that each trace of a batch waits for; the last one finishes it, unless one was left unasked.
 
-    Verdicts become durable hundreds at a time, so what is finished in one turn of the loop is handed over together.
+    Verdicts are stored hundreds at a time, so all records finished in one turn of the loop are handed over together.
     """
 
     def __init__(self, traces: Sequence[IntakeRecord], turn: Turn, finish: Finish) -> None:
@@ -238,12 +241,12 @@ class _OpenTraces:
         self._loop = asyncio.get_running_loop()
 
     def wait_for(self, keys: Iterable[TraceKey]) -> None:
-        """One more answer is to come about each of these."""
+        """Adds one answer to wait for to each of these traces."""
         for key in keys:
             self._open[key].waits += 1
 
     def done(self, keys: Iterable[TraceKey], left: Collection[TraceKey]) -> None:
-        """One answer about each of these is stored, but for those that were left to somebody else."""
+        """One answer about each of `keys` is stored, or, for those in `left`, was left to another consumer."""
         if left:
             self._left.update(left)
         ended = []
@@ -256,11 +259,11 @@ class _OpenTraces:
             self._end(ended)
 
     def finish_the_rest(self) -> None:
-        """Those that wait for nothing are finished."""
+        """Finishes the traces that wait for no answer."""
         self._end([key for key, one in self._open.items() if not one.waits])
 
     def hand_over(self) -> None:
-        """What is finished may be committed from now on."""
+        """Hands the finished records to `finish`: they may be committed from now on."""
         finished, self._finished = self._finished, []
         if finished:
             self._finish(finished)
@@ -275,7 +278,7 @@ class _OpenTraces:
 
 
 class _Open:
-    """A trace, and of how many answers it waits."""
+    """A trace and the number of answers it waits for."""
 
     __slots__ = ("record", "waits")
 
@@ -285,7 +288,7 @@ class _Open:
 
 
 def _refused(inserted: Inserted) -> PipelineReport:
-    """Rows the store would not take; it keeps them among the dead letters itself."""
+    """Logs and counts the rows that the store refused; the store keeps them among the dead letters itself."""
     for row in inserted.rejected:
         _LOG.error("the store refused a row (%s): %s", row.reason, row.detail)
     return PipelineReport(dead_letters=Counter(f"store_{row.reason}" for row in inserted.rejected))

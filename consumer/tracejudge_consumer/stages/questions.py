@@ -1,4 +1,4 @@
-"""What is put to a judge in one piece, and what comes back about it."""
+"""Groups planned traces into questions: what a judge is asked in one call."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tracejudge.scores import TraceKey
 from tracejudge_consumer.stages.plan import PlannedTask
 
 TOGETHER: Final = 32
-"""Traces of one question to a judge that calls a model: what a question costs by itself is a trace's worth, and one
-that is answered at once (by a cache) keeps the loop for no more than some milliseconds."""
+"""Most traces in a question to a judge that calls a model. Large enough that a question's fixed cost, about that of one
+trace, does not matter; small enough that one answered from a cache blocks the loop for some milliseconds only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Traces that are put to one or more judges. `each`: one judge, which answers about each trace by itself."""
+    """Traces for one or more judges. With `each` it is one judge, which answers about each trace separately."""
 
     planned: tuple[PlannedTask, ...]
     judges: frozenset[str]
     each: bool
 
     def tasks(self, planned: Sequence[PlannedTask]) -> list[JudgeTask]:
-        """Those of `planned`, for the judges of this question alone."""
+        """The tasks of `planned`, narrowed to the judges of this question."""
         tasks = []
         for one in planned:
             task, names = one.task, one.task.judge_names & self.judges
@@ -35,14 +35,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a question: the traces that were not asked about and are nobody's to finish here."""
+    """The outcome of a question. `left`: traces that were not asked about, and that this consumer does not finish."""
 
     left: frozenset[TraceKey] = frozenset()
-    gone: tuple[JudgeGone, ...] = ()  # judges that answer nobody
+    gone: tuple[JudgeGone, ...] = ()  # judges that are gone (bad key, unknown model, no quota)
 
 
 def questions(tasks: Sequence[PlannedTask], instant: Collection[str]) -> list[Question]:
-    """The tasks as questions: one for all that is instant, and for each other judge one for every few traces."""
+    """The tasks as questions: one for all judges in `instant`, and of every other judge one per TOGETHER traces."""
     at_once: list[PlannedTask] = []
     of_judge: dict[str, list[PlannedTask]] = {}
     for one in tasks:

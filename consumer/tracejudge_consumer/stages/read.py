@@ -1,4 +1,4 @@
-"""Records into what they hold: traces, parts, feedback, or a dead letter with the reason."""
+"""Decodes records into traces, parts and feedback, and what cannot be decoded into dead letters with their reason."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tracejudge_sdk.trace import Feedback, Record, Trace, TracePart
 @made_quickly
 @dataclass(frozen=True, slots=True)
 class TakenRecord:
-    """A record that was taken on, with the tracker that waits for it to be finished."""
+    """A record in flight, with the tracker of its partition, which waits for it to be finished."""
 
     raw: RawRecord
     tracker: OffsetTracker
 
 
 class Place(NamedTuple):
-    """Of a record."""
+    """Where a record stands in a queue."""
 
     source: str
     partition: int
@@ -37,11 +37,11 @@ class Place(NamedTuple):
 @made_quickly
 @dataclass(frozen=True, slots=True)
 class IntakeRecord:
-    """A trace with the records it stands for: when it is finished, all of these are. One of the store has none."""
+    """A trace with its records, which are finished when it is; none for a trace that was read from the store."""
 
     trace: Trace
     records: tuple[TakenRecord, ...]
-    found: Place | None = None  # where its content was read; None: in the last of `records`
+    found: Place | None = None  # of the record whose content is used; None: the last of `records`
     key: TraceKey = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class IntakeRecord:
 
     @property
     def place(self) -> Place:
-        """Where its content was read."""
+        """The place of the record whose content is used."""
         if self.found is not None:
             return self.found
         raw = self.records[-1].raw
@@ -58,7 +58,7 @@ class IntakeRecord:
 
     @property
     def forgotten(self) -> bool:
-        """Every partition it came from was taken away: the trace is its new owner's to judge."""
+        """Whether every partition it came from was revoked: then their new owners judge it."""
         for taken in self.records:
             if not taken.tracker.forgotten:
                 return False
@@ -67,16 +67,16 @@ class IntakeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBatch:
-    """What the records of one batch hold, each kind in their order."""
+    """The contents of one batch by kind, each in the order of the records."""
 
     traces: tuple[IntakeRecord, ...]
     parts: tuple[tuple[TracePart, TakenRecord], ...]
     feedback: tuple[tuple[Feedback, TakenRecord], ...]
     dead: tuple[tuple[DeadLetter, TakenRecord], ...]
-    duplicates: int  # traces that repeat one of this batch: one stands for all
+    duplicates: int  # records of a trace that another record of the batch holds too
 
     def parts_by_key(self) -> dict[TraceKey, tuple[TakenRecord, ...]]:
-        """Each trace of which parts are in the batch, with their records."""
+        """The records of the parts, by their trace."""
         found: dict[TraceKey, list[TakenRecord]] = {}
         for part, taken in self.parts:
             found.setdefault(TraceKey(part.environment, part.app, part.trace_id), []).append(taken)
@@ -86,10 +86,10 @@ class ReadBatch:
 def read_batch(
     records: Sequence[TakenRecord], *, at: datetime, read: Callable[[RawRecord], Record] = own_form
 ) -> ReadBatch:
-    """What the records hold. Raises nothing on any bytes: what cannot be read is a dead letter of the instant `at`.
+    """Decodes a batch. Raises on no input: a record that cannot be read becomes a dead letter of the instant `at`.
 
-    Of several records of one trace the first complete one stands for all, or the first where none is complete; the
-    event time is the first record's. So does the store choose when they come in several batches.
+    Of several records of one trace the first complete one is used, or the first where none is complete; the event time
+    is the first record's. The store chooses likewise when they come in several batches.
     """
     traces: dict[TraceKey, IntakeRecord] = {}
     parts: list[tuple[TracePart, TakenRecord]] = []
@@ -121,7 +121,7 @@ def read_batch(
 
 
 def joined(first: IntakeRecord, second: IntakeRecord) -> IntakeRecord:
-    """Two records of one trace as one, in the order they came."""
+    """Merges two records of one trace, given in the order they came."""
     if first.trace.status == "incomplete" != second.trace.status:
         trace = second.trace.model_copy(update={"event_time": first.trace.event_time})
         return IntakeRecord(trace, (*first.records, *second.records))

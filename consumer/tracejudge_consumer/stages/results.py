@@ -30,15 +30,18 @@ _NONE: Final[Mapping[str, int]] = {}
 
 
 class Receiver(Protocol):
-    """Whoever waits for results to be durable; told of each once, on the loop."""
+    """Waits for results to be stored; called once for each result, on the loop."""
 
     def stored(self, places: Sequence[int], results: Sequence[PanelResult], refused: Mapping[str, int]) -> None:
-        """The store has these, but for `refused` rows, by reason. `places` is what each was handed in with."""
+        """The store has these results, except for `refused` rows, counted by reason.
+
+        `places` holds the `place` that each result was handed in with.
+        """
         ...
 
     def failed(self, error: BaseException) -> None:
-        """Some are not stored, and will not be, or `stored` raised this: `error` says that this program or the store's
-        schema is wrong."""
+        """Some results will never be stored, or `stored` raised `error`: a fault of this program or of the store's
+        schema."""
         ...
 
 
@@ -48,7 +51,7 @@ class _Waiting(NamedTuple):
     place: int
 
 
-class _One:
+class _SingleReceiver:
     """Waits for one result."""
 
     def __init__(self) -> None:
@@ -77,7 +80,7 @@ class ResultWriter:
         interval_s: float,
         most_rows: int,
     ) -> None:
-        """`interval_s`: how long results gather between two inserts; `most_rows` of them do not wait for it."""
+        """`interval_s`: how long results gather between two inserts; `most_rows` rows are inserted without waiting."""
         self._store = store
         self._calls = calls
         self._metrics = metrics
@@ -92,16 +95,16 @@ class ResultWriter:
         self._task: asyncio.Task[None] | None = None
 
     async def write(self, result: PanelResult) -> Mapping[str, int]:
-        """Returns when the store has accepted all of it: how many rows it would not take, by reason.
+        """Returns when the result is stored: how many of its rows the store refused, by reason.
 
-        Waits while the store is away. Raises what says that the store's schema or this program is wrong.
+        Waits while the store is away. Raises what shows a fault of this program or of the store's schema.
         """
-        one = _One()
-        self.put(result, one)
-        return await one.refused
+        receiver = _SingleReceiver()
+        self.put(result, receiver)
+        return await receiver.refused
 
     def put(self, result: PanelResult, receiver: Receiver, place: int = 0) -> None:
-        """As `write` for whoever has other results to wait for: `receiver` is told what became of this one."""
+        """Hands in a result and returns at once; `receiver` is called when it is stored, with this `place`."""
         rows = len(result.calls) + len(result.ledger) + len(result.scores)
         if not rows:
             receiver.stored((place,), (result,), _NONE)
@@ -122,12 +125,12 @@ class ResultWriter:
                 self._full.clear()
                 try:
                     refused = await self._insert(batch)
-                except Exception as error:  # noqa: BLE001 - theirs to raise; what comes next may be stored all the same
+                except Exception as error:  # noqa: BLE001 - its receivers raise it; the next batch may be stored
                     _fail(batch, error)
                 else:
                     _tell(batch, refused)
                 batch = []
-        except BaseException as error:  # it is cancelled: nobody may wait for what will not come
+        except BaseException as error:  # cancelled: no receiver may wait for a result that will never be stored
             left, self._waiting, self._rows = [*batch, *self._waiting], [], 0
             _fail(left, error)
             raise
@@ -143,7 +146,7 @@ class ResultWriter:
         self._began = self._clock.monotonic()
 
     async def _insert(self, batch: Sequence[_Waiting]) -> dict[int, Counter[str]]:
-        """Rows the store would not take: by the place in the batch of what they belong to, and by reason."""
+        """The number of refused rows by index in `batch` and by reason."""
         self._checkpoint("judged")
         refused: dict[int, Counter[str]] = defaultdict(Counter)
         results = [one.result for one in batch]
@@ -179,7 +182,10 @@ def _fail(batch: Sequence[_Waiting], error: BaseException) -> None:
 
 
 def _tell(batch: Sequence[_Waiting], refused: Mapping[int, Counter[str]]) -> None:
-    """Each receiver of its results; `refused` by their places in the batch. Those of one came in a row, most often."""
+    """Calls each receiver with its results; `refused` counts refused rows by index in `batch`.
+
+    Results of one receiver mostly follow one another, so grouping neighbours makes few calls.
+    """
     begin = 0
     for receiver, some in groupby(batch, _RECEIVER):
         mine = list(some)
@@ -190,7 +196,7 @@ def _tell(batch: Sequence[_Waiting], refused: Mapping[int, Counter[str]]) -> Non
                 not_taken.update(refused[number])
         try:
             receiver.stored([one.place for one in mine], [one.result for one in mine], not_taken or _NONE)
-        except Exception as error:  # noqa: BLE001 - its own fault: the others are told all the same
+        except Exception as error:  # noqa: BLE001 - this receiver's fault: the others are called all the same
             receiver.failed(error)
         begin = end
 

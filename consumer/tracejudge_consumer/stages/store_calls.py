@@ -1,4 +1,4 @@
-"""Calls to the store that wait while it is down: back-off with jitter, without end, because nothing may be lost."""
+"""Calls to the store that are repeated while it is away: back-off with jitter, without end, as nothing may be lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether this process lives, is ready and gets on, as values: who asks over HTTP gets the same answers.
+"""Whether this process is live, ready and making progress; the HTTP status server and the heartbeat both ask here.
 
 The consumer:
 
@@ -23,7 +23,8 @@ from tracejudge.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReport:
-    """One look at the process. `reasons` says in words what keeps it from being live or ready, or is worth knowing."""
+    """The state of the process at one moment. `reasons` says in words what keeps it from being live or ready, or is
+    worth knowing."""
 
     live: bool
     ready: bool
@@ -37,7 +38,7 @@ class HealthReport:
 
 
 class Health:
-    """Collects the signs of life of a consumer. Thread-safe."""
+    """Collects what a consumer's threads report about their progress. Thread-safe."""
 
     def __init__(self, clock: Clock, *, max_turn_s: float = 60.0, max_unfinished_s: float = 900.0) -> None:
         """`max_turn_s`: how long one turn of the intake loop may take before the process counts as stuck;
@@ -57,35 +58,35 @@ class Health:
         self._lock = threading.Lock()
 
     def turned(self, *, partitions: int) -> None:
-        """The intake loop came round."""
+        """Notes a turn of the intake loop."""
         with self._lock:
             self._turned = self._clock.monotonic()
             self._partitions = partitions
 
     def store_answered(self, error: str | None = None) -> None:
-        """The last call to the store came back, or failed with `error`."""
+        """Notes that the last call to the store was answered, or failed with `error`."""
         with self._lock:
             self._store_error = error
 
     def reading(self, *, queue_answers: bool, stall: str | None, unfinished_s: float) -> None:
-        """What the watch over the reading sees (`reading.ReadingWatch`)."""
+        """Takes what `flow.reading.ReadingWatch` found; `stall` says in words that reading has stalled."""
         with self._lock:
             self._queue_answers = queue_answers
             self._stall = stall
             self._unfinished_s = unfinished_s
 
     def judges_gone(self, names: Collection[str]) -> None:
-        """These judges answer nobody at present."""
+        """Sets which judges are gone at present."""
         with self._lock:
             self._judges_gone = frozenset(names)
 
     def ended(self) -> None:
-        """The pipeline has stopped."""
+        """Notes that the pipeline has stopped."""
         with self._lock:
             self._ended = True
 
     def withheld(self) -> str | None:
-        """Why a heartbeat must not be sent now; None when the consumer gets on."""
+        """Why no heartbeat may be sent now; None when the consumer makes progress."""
         report = self.report()
         if not report.ready:
             return "; ".join(report.reasons) or "not ready"

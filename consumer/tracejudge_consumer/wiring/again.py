@@ -12,7 +12,7 @@ from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
 from tracejudge_consumer.limits import PipelineLimits
 from tracejudge_consumer.process.worker import Worker
 from tracejudge_consumer.settings import Settings
-from tracejudge_consumer.stages.build import Around, build_stages
+from tracejudge_consumer.stages.build import StageContext, build_stages
 from tracejudge_consumer.watching.health import Health
 from tracejudge_consumer.watching.metrics import Metrics
 from tracejudge_consumer.wiring.judges import build_panel, sampling_policy
@@ -26,7 +26,7 @@ def running_again(settings: Settings, store: Store) -> Iterator[tuple[Again, Wor
     worker = Worker(threads=limits.store_threads)
     try:
         stages = build_stages(
-            Around(
+            StageContext(
                 store=store,
                 judges=panel,
                 policy=sampling_policy(settings),

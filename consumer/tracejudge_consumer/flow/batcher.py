@@ -1,7 +1,7 @@
-"""What the consumer has taken on: records that wait to fill a batch, and batches at work.
+"""Fills batches, hands them to the worker, and bounds what is in flight.
 
-"Not taking more" is all there is to back-pressure. Records and bytes count from `poll` until the store has everything
-about them, each record by itself.
+Back-pressure is nothing but polling no more. A record and its bytes are in flight from `poll` until the store has
+everything about that record, whatever becomes of the rest of its batch.
 """
 
 from __future__ import annotations
@@ -21,81 +21,86 @@ from tracejudge_consumer.stages.read import TakenRecord
 
 
 class Batch:
-    """Records that are worked on together; each leaves by itself."""
+    """Records that are processed together; each is finished by itself."""
 
-    def __init__(self, records: Sequence[TakenRecord], *, book: OffsetBook, held: InFlight) -> None:
+    def __init__(self, records: Sequence[TakenRecord], *, book: OffsetBook, in_flight: InFlight) -> None:
         self._book = book
-        self._held = held
+        self._in_flight = in_flight
         self._open = {id(taken): taken for taken in records}
 
     def finish(self, records: Iterable[TakenRecord]) -> None:
-        """The store has everything about these: their offsets may be committed."""
+        """Marks the offsets of these records as finished: the store has everything about them."""
         done = [taken for taken in records if self._open.pop(id(taken), None) is not None]
         of_tracker: dict[OffsetTracker, list[int]] = {}
         for taken in done:
             of_tracker.setdefault(taken.tracker, []).append(taken.raw.offset)
         for tracker, offsets in of_tracker.items():
             self._book.finish(tracker, offsets)
-        _release(self._held, done)
+        _release(self._in_flight, done)
 
-    def leave(self) -> None:
-        """Whatever is not finished is given up; it is not committed and comes again."""
+    def abandon(self) -> None:
+        """Gives up the unfinished records: their offsets are not committed, so they are delivered again."""
         left = list(self._open.values())
         self._open.clear()
-        _release(self._held, left)
+        _release(self._in_flight, left)
 
 
-class Taking:
-    """Fills batches, hands them to the worker and adds up what they report. Used by the intake thread."""
+class Batcher:
+    """The batch being filled and the batches at the worker. Used by the intake thread."""
 
     def __init__(self, *, limits: PipelineLimits, book: OffsetBook, clock: Clock) -> None:
-        self.held = InFlight()
+        self.in_flight = InFlight()
         self._limits = limits
         self._book = book
         self._clock = clock
         self._pending: list[TakenRecord] = []
         self._pending_since = 0.0
         self._batches: set[Future[PipelineReport]] = set()
-        self._worth_it = max(1, min(limits.batch_records, limits.max_in_flight_records // 2) // 2)
+        self._least_room = max(1, min(limits.batch_records, limits.max_in_flight_records // 2) // 2)
 
     @property
     def pending(self) -> int:
-        """Records that wait for their batch to be filled."""
+        """Number of records in the batch being filled."""
         return len(self._pending)
 
     @property
-    def working(self) -> int:
-        """Batches at work."""
+    def active(self) -> int:
+        """Number of batches at the worker."""
         return len(self._batches)
 
     @property
     def room(self) -> int:
-        """How many records may be taken on now: none, or enough of them that a batch is worth its requests to the
-        store. Each that is finished makes room for one, and taken on at once they would come in batches of one."""
-        if self.held.size_bytes >= self._limits.max_in_flight_bytes:
+        """How many records may be polled now: 0, or enough to make a batch worth its requests to the store.
+
+        Each finished record makes room for one; polled at once, they would come in batches of one.
+        """
+        if self.in_flight.size_bytes >= self._limits.max_in_flight_bytes:
             return 0
-        room = self._limits.max_in_flight_records - self.held.records
-        return room if room >= self._worth_it else 0
+        room = self._limits.max_in_flight_records - self.in_flight.records
+        return room if room >= self._least_room else 0
 
     def wait_for_room(self, timeout_s: float) -> None:
         """Returns when there is room, or after `timeout_s`; at the bound of bytes, when any record is finished."""
-        full = self.held.size_bytes >= self._limits.max_in_flight_bytes
-        self.held.wait_for_less(
-            timeout_s, than=None if full else self._limits.max_in_flight_records - self._worth_it + 1
+        full = self.in_flight.size_bytes >= self._limits.max_in_flight_bytes
+        self.in_flight.wait_for_less(
+            timeout_s, than=None if full else self._limits.max_in_flight_records - self._least_room + 1
         )
 
     @property
     def due(self) -> bool:
-        """The batch is full, or has waited long enough."""
+        """Whether the batch being filled is full, or has waited for `batch_wait_s`."""
         return len(self._pending) >= self._limits.batch_records or self.pending_s >= self._limits.batch_wait_s
 
     @property
     def pending_s(self) -> float:
-        """How long the batch has been waiting to be filled."""
+        """Age in seconds of the batch being filled; 0 when it is empty."""
         return self._clock.monotonic() - self._pending_since if self._pending else 0.0
 
     def throttle(self, intake: Intake, room: int) -> None:
-        """Pauses what may not be taken from now, and resumes the rest. Compared anew each turn: rebalances move it."""
+        """Pauses the partitions that may not be polled now, and resumes the others.
+
+        Compared with the assignment at each call, because rebalances change it.
+        """
         assigned = intake.assignment()
         wanted = assigned if room <= 0 else self._book.full() & assigned
         paused = intake.paused()
@@ -104,31 +109,31 @@ class Taking:
         if (paused & assigned) - wanted:
             intake.resume((paused & assigned) - wanted)
 
-    def hold(self, records: Sequence[RawRecord]) -> None:
-        """Takes these on."""
+    def add(self, records: Sequence[RawRecord]) -> None:
+        """Puts polled records into the batch being filled; from now on they are in flight."""
         if records:
             if not self._pending:
                 self._pending_since = self._clock.monotonic()
             self._pending += [TakenRecord(raw, self._book.start(raw.partition_key, raw.offset)) for raw in records]
-            self.held.add(records=len(records), size_bytes=sum(raw.size_bytes for raw in records))
+            self.in_flight.add(records=len(records), size_bytes=sum(raw.size_bytes for raw in records))
 
     def submit(self, worker: Worker, processor: BatchProcessor) -> None:
-        """Hands what is pending to the worker."""
+        """Hands the pending batch to the worker."""
         pending, self._pending = self._pending, []
-        # Of a partition that went away meanwhile nothing was begun: it is the next owner's.
-        _release(self.held, [taken for taken in pending if taken.tracker.forgotten])
+        # Records of a partition that was revoked meanwhile are not begun: its next owner processes them.
+        _release(self.in_flight, [taken for taken in pending if taken.tracker.forgotten])
         records = [taken for taken in pending if not taken.tracker.forgotten]
         if records:
-            batch = Batch(records, book=self._book, held=self.held)
+            batch = Batch(records, book=self._book, in_flight=self.in_flight)
             self._batches.add(worker.submit(_work(processor, records, batch)))
 
     def drop_pending(self) -> None:
-        """Nothing was begun of these: they come again."""
+        """Gives up the pending batch: nothing of it was processed or committed, so it is delivered again."""
         pending, self._pending = self._pending, []
-        _release(self.held, pending)
+        _release(self.in_flight, pending)
 
     def collect(self) -> tuple[list[PipelineReport], list[BaseException]]:
-        """What the batches that are done have reported, and what went wrong in others."""
+        """Takes the batches that are done: the reports of those that succeeded, and the errors of those that failed."""
         done = {batch for batch in self._batches if batch.done()}
         self._batches -= done
         failures = [error for batch in done if (error := batch.exception()) is not None]
@@ -139,9 +144,9 @@ async def _work(processor: BatchProcessor, records: Sequence[TakenRecord], batch
     try:
         return await processor.process(records, batch.finish)
     finally:
-        batch.leave()
+        batch.abandon()
 
 
-def _release(held: InFlight, records: Collection[TakenRecord]) -> None:
+def _release(in_flight: InFlight, records: Collection[TakenRecord]) -> None:
     if records:
-        held.remove(records=len(records), size_bytes=sum(taken.raw.size_bytes for taken in records))
+        in_flight.remove(records=len(records), size_bytes=sum(taken.raw.size_bytes for taken in records))
