@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -13,6 +14,7 @@ from tracejudge.alerts import Action, Engine, MinimumRule, ThresholdRule
 from tracejudge.alerts.backtest import backtest
 from tracejudge.alerts.trial import Expected, Stretch, Trial, TrialFile, run_trial
 from tracejudge.alerts.watched_time import watched_time
+from tracejudge.evidence.track_record import track_record
 
 RULE = MinimumRule(name="quality", judge="lexical", minimum=0.8)
 RATES = [0.95] * 1500 + [0.4] * 200 + [0.95] * 1500
@@ -40,6 +42,21 @@ def test_an_alert_within_a_marked_incident_is_no_false_one_and_has_a_delay() -> 
     assert incident.alert == found.events[0]
     assert incident.delay_s is not None
     assert 0 < incident.delay_s < 3600
+
+
+def test_old_answers_that_were_judged_at_once_are_held_against_marks_of_when_they_were_served() -> None:
+    live = verdicts(RATES, seed=1)
+    later = minute(9000)
+    stream = [replace(one, judged_at=later + timedelta(milliseconds=k)) for k, one in enumerate(live)]
+    incident = mark(minute(1500), minute(1700), app="shop")
+    as_live, found = (backtest([RULE], rows, incidents=[incident]) for rows in (live, stream))
+    assert found.events[0].at > later
+    assert found.places[0].false_alarms == 0
+    assert found.incidents[0].delay_s == pytest.approx(as_live.incidents[0].delay_s, abs=61)
+    during = backtest([RULE], stream, incidents=[mark(minute(1600), None)])
+    assert during.incidents[0].delay_s == 0.0
+    later_one = replace(found.events[1], evidence={})
+    assert track_record(later_one, found.events, [incident], watched=timedelta(days=60), promise_days=30.0).real == 1
 
 
 def test_rows_of_1970_do_not_make_decades_of_watched_time() -> None:

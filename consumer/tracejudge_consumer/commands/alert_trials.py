@@ -145,7 +145,7 @@ def _show(found: Backtest) -> None:
     out = console()
     out.print(f"{counted(found.rows, 'score')} folded")
     for event in found.events:
-        out.print(f"{instant(event.at)}  {event.kind:<8} {ident(event.series.rule)}: {ident(event.summary)}")
+        out.print(f"{instant(event.served_at)}  {event.kind:<8} {ident(event.series.rule)}: {ident(event.summary)}")
     rows = [
         [
             ident(place.app),

@@ -31,7 +31,7 @@ class IncidentFound:
 
     incident: Action
     alert: AlertEvent | None
-    delay_s: float | None  # from the marked start to the alert; 0 when it was firing already
+    delay_s: float | None  # from the marked start to the alert, by when answers were served; 0 when it fired already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,8 @@ def backtest(
     facts: Callable[[Sequence[Score]], Mapping[TraceKey, TraceFacts]] | None = None,
 ) -> Backtest:
     """Folds live rows, in the order in which they were judged, as the alert loop would have; memory is that of the
-    engine and the events.
+    engine and the events. Marks are of the time of serving, so events are held against them by that: old answers may
+    have been judged all at once.
 
     Baselines are learned from the first row on: rules that need one are quiet at the beginning. Nothing is known here
     of accepted or dismissed alerts. `facts` tells of the traces of some rows what the rules want to know.
@@ -123,7 +124,7 @@ def _place(
 
 
 def _within(mark: Action, event: AlertEvent) -> bool:
-    return mark.matches(event.series) and mark.start <= event.at < _end(mark)
+    return mark.matches(event.series) and mark.start <= event.served_at < _end(mark)
 
 
 def _end(mark: Action) -> datetime:
@@ -135,8 +136,8 @@ def _incident(mark: Action, events: list[AlertEvent]) -> IncidentFound:
     for event in events:
         if not mark.matches(event.series):
             continue
-        if event.at >= mark.start:
-            break
+        if event.served_at >= mark.start:
+            continue  # of several series, each in its own order
         if event.kind == "firing":
             open_alerts[event.series] = event
         elif event.kind == "resolved":
@@ -144,5 +145,5 @@ def _incident(mark: Action, events: list[AlertEvent]) -> IncidentFound:
     if open_alerts:
         return IncidentFound(incident=mark, alert=next(iter(open_alerts.values())), delay_s=0.0)
     found = next((event for event in events if event.kind == "firing" and _within(mark, event)), None)
-    delay = None if found is None else (found.at - mark.start).total_seconds()
+    delay = None if found is None else (found.served_at - mark.start).total_seconds()
     return IncidentFound(incident=mark, alert=found, delay_s=delay)

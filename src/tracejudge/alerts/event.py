@@ -65,3 +65,10 @@ class AlertEvent:
         """From when on it could be told: its own instant, or when it was let go after it was held back."""
         until = self.evidence.get("held_until")
         return datetime.fromisoformat(until) if isinstance(until, str) else self.at
+
+    @property
+    def served_at(self) -> datetime:
+        """Up to when the answers were served that it goes by: `at` where it does not say. Of old answers that are
+        judged at once `at` says only when that was."""
+        until = self.evidence.get("served_until")
+        return datetime.fromisoformat(until) if isinstance(until, str) else self.at

@@ -154,4 +154,4 @@ def _shares_the_promise(event: AlertEvent) -> bool:
 
 def _covers(mark: Action, event: AlertEvent) -> bool:
     end = mark.end if mark.end is not None else mark.start + OPEN_INCIDENT
-    return mark.matches(event.series) and mark.start <= event.at < end
+    return mark.matches(event.series) and mark.start <= event.served_at < end

@@ -241,6 +241,8 @@ def alert_event(
         }
         if kind == "firing":
             summary += "; a ticket only, as the judge is a heuristic"
+    if kind in _ALERT_KINDS and series.watermark.at is not None:
+        evidence = {**evidence, "served_until": iso(series.watermark.at)}
     ordinal = series.events
     series.events += 1
     event = AlertEvent(
