@@ -1,4 +1,4 @@
-"""What people did about alerts, between the store's table and the alert engine."""
+"""Reads and records people's actions on alerts, in the store's table of user actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracejudge.store import Store, UserAction
 def read_actions(
     store: Store, *, after: tuple[datetime, str] | None = None, until: datetime | None = None
 ) -> list[Action]:
-    """The actions stored so far, in order; those after (instant, id), and up to `until`."""
+    """The stored actions in order of (instant, id): those after `after`, up to `until`."""
     found = [_action(stored) for stored in store.user_actions.all(since=after[0] if after else None)]
     return [
         action
@@ -34,7 +34,7 @@ def record_action(
     by: str = "",
     note: str = "",
 ) -> Action:
-    """Stores an action of now, by the store's clock. Raises SettingsError where the store does not take it."""
+    """Stores an action with the store's present time. Raises SettingsError when the store refuses it."""
     now = store.now()
     action = Action(
         action_id=uuid.uuid4().hex[:12],
@@ -60,7 +60,7 @@ def record_action(
             )
         ]
     )
-    if inserted.rejected:  # an action that is told as done and is not there would be missed in the night
+    if inserted.rejected:  # a silence reported as set but not stored would be missed only when the page comes
         raise SettingsError([f"{verb}: {one.detail}" for one in inserted.rejected])
     return action
 
@@ -69,7 +69,9 @@ def _action(stored: UserAction) -> Action:
     kinds: tuple[Verb, ...] = get_args(Verb)
     return Action(
         action_id=stored.action_id,
-        verb=next((kind for kind in kinds if kind == stored.kind), "mark"),  # one that we do not know changes nothing
+        verb=next(
+            (kind for kind in kinds if kind == stored.kind), "mark"
+        ),  # unknown kinds are read as one without effect
         matchers={str(field): str(value) for field, value in stored.target.items()},
         start=stored.start,
         end=stored.end,

@@ -1,7 +1,8 @@
-"""Making the judge of a replay the live one: written down in the store, read there by rates and by the alert loop.
+"""Adopts the judge of a replay as the live one: stores the adoption for rates, and an action for the alert loop.
 
-The adoption says which JudgeId a name's rates read from when on. The action beside it stands among the rows in order of
-time, so that any alert loop, also one that folds everything anew, seeds the same baselines at the same place.
+The adoption says from which event time on a judge name's rates are read from which JudgeId. The alert loop folds the
+action among the score rows in order of time, so that any loop, also one that folds everything again, seeds the same
+baselines at the same point.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 def adopt(
     store: Store, spec: JudgeSpec, *, run_id: str, live_from: datetime, now: datetime, by: str, note: str
 ) -> None:
-    """Makes the judge live from an event time on. Safe to repeat with the same values."""
+    """Makes the judge live from the event time `live_from` on. Repeating it with the same values changes nothing."""
     judge_id = spec.judge_id()
     if judge_id not in {one.judge_id for one in store.judges.all()}:
         store.judges.register([registered(spec, now)])
@@ -44,17 +45,17 @@ def adopt(
 
 
 class Seed(NamedTuple):
-    """What a replay found for one series, hour by hour, and whether its judge is a heuristic."""
+    """A replay's sums for one series, by hour, and whether its judge is a heuristic."""
 
     hours: list[HourSums]
     heuristic: bool
 
 
 def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[SeriesKey, Seed]:
-    """What the replay behind an adoption found, hour by hour, for each series that a rule with a baseline would watch.
+    """The hourly sums of the replay behind an adoption, for each series that a rule with a baseline watches.
 
-    A replay asks no sampling, so it knows no strata: rules grouped by stratum are not seeded. Nor are those about how
-    judging went: that of a replay says nothing about that of live traffic.
+    Rules grouped by stratum are not seeded, because a replay does not sample and knows no strata; nor are rules about
+    how judging went, which in a replay says nothing about live traffic.
     """
     judge_name, judge_id, run_id = (action.matchers.get(name, "") for name in ("judge_name", "judge_id", "run_id"))
     found: dict[SeriesKey, Seed] = {}
@@ -88,8 +89,10 @@ def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[Series
 
 
 def overlap_of(store: Store, key: SeriesKey, before: JudgeId, at: datetime) -> Overlap | None:
-    """What the JudgeId of a series that begins said, until then, of traces that the one before it judged live; None for
-    the series of all values beyond a rule's limit, whose traces nothing tells from others."""
+    """The traces judged up to `at` both by the JudgeId of a new series and, live, by the JudgeId `before` it.
+
+    None for the series of the values beyond a rule's limit, whose traces cannot be told from others.
+    """
     if is_other(key):
         return None
     sums = store.pair_sums(

@@ -1,4 +1,4 @@
-"""What stands among the score rows in order of time: what people did about alerts, and rounds of anchors."""
+"""What is folded between score rows, in order of time: people's actions on alerts, and finished anchor rounds."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from tracejudge_consumer.alerting.actions import read_actions
 
 
 class BetweenRows:
-    """The places up to which actions and rounds were folded, and those that are still to come.
+    """The positions up to which actions and rounds were folded, and those read but not folded yet.
 
-    `unsaved` says that some were taken since the places were last written down.
+    `unsaved`: whether the positions have moved since the last `to_state`.
     """
 
     def __init__(self) -> None:
-        self._acted: tuple[datetime, str] | None = None  # the last action that was taken
-        self._rounds: datetime | None = None  # when the last round that was taken had been finished
+        self._acted: tuple[datetime, str] | None = None  # (instant, id) of the last action taken
+        self._rounds: datetime | None = None  # when the last round taken was finished
         self._waiting: deque[Action | AnchorRound] = deque()
         self.unsaved = False
 
     def read(self, store: Store, *, until: datetime) -> None:
-        """Reads what there is behind the places, up to an instant."""
+        """Reads the actions and rounds beyond the positions, up to `until`."""
         found: list[Action | AnchorRound] = list(read_actions(store, after=self._acted, until=until))
         found += store.anchors.rounds.finished(after=self._rounds, until=until)
         self._waiting = deque(sorted(found, key=_order))
 
     def next_before(self, judged_at: datetime | None) -> Action | AnchorRound | None:
-        """Takes what comes next, if it was there by the instant at which a row was judged; None: whatever is left."""
+        """Takes the next action or round up to the instant `judged_at` (None: without a bound); None when there is
+        none."""
         if not self._waiting or (judged_at is not None and instant_of(self._waiting[0]) > judged_at):
             return None
         one = self._waiting.popleft()
@@ -61,7 +62,7 @@ class BetweenRows:
 
 
 def instant_of(one: Action | AnchorRound) -> datetime:
-    """Rows judged before it come first."""
+    """The instant of an action or round: rows judged before it are folded first."""
     return one.at if isinstance(one, Action) else one.finished_at or one.round_at
 
 

@@ -1,12 +1,12 @@
-"""Notifications on their way: kept in the store's outbox until their channel has taken them.
+"""Delivers notifications: they are kept in the store's outbox until their channel has accepted them.
 
-At least once, under the event's stable id. What is pending for a channel is put into messages
-(`alerts/telling/grouping.py`), within the channel's limit; which events a message holds is stored before it is sent, so
-that after a failure or a kill the same message is sent again, under the same id. A channel that does not answer holds
-up only itself: its first refusal ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 15 minutes. A
-message that a channel will not have waits like that by itself, with what comes of the same series, and others pass it.
-When a channel stays silent, the others hear of it, once, and of its return; never the channel itself, and never about
-those events' own fate.
+Delivery is at least once, under the event's stable id. The pending events of a channel are grouped into messages
+(`alerts/telling/grouping.py`), within the channel's rate limit. Which events a message holds is stored before it is
+sent, so that after a failure or a kill the same message is sent again, under the same id. A channel that does not
+answer delays only itself: its first failure ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 15
+minutes. A message that a channel refuses waits likewise, together with later events of the same series, while other
+messages go on. When a channel is dead, the other channels are told so once, and again when it is back; the channel
+itself is not, and events about channels cause no further ones.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ MAX_ATTEMPTS: Final = 100
 _FIRST_WAIT_S: Final = 5.0
 _LONGEST_WAIT_S: Final = 900.0
 _REFUSED: Final = "refused: "  # begins the error of a message that its channel, which is there, will not have
-_AT_ONCE: Final = 1000  # of a channel's items: the others wait for the next tick
+_AT_ONCE: Final = 1000  # most items of a channel in one tick
 
 Save = Callable[[Sequence[SeriesSnapshot]], None]
 """Stores the states of channels, as the leader."""
 
 
 class Deliveries:
-    """The outbox of a store and the channels of this process. A channel without a policy hears of everything at once.
+    """The outbox of a store and the channels of this process. A channel without a policy is sent every event.
 
-    `save` keeps what must survive a restart: how far a channel's limit is used up, and whether it is dead.
+    `save` stores the state of channels that must survive a restart: how far the rate limit is used up, and whether the
+    channel is dead.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Deliveries:
         self.restore({})
 
     def restore(self, stored: Mapping[str, Mapping[str, Any]]) -> list[SeriesSnapshot]:
-        """Takes up the states of the channels as they were stored, and gives them all, to be stored again."""
+        """Restores the states of the channels from stored snapshots; returns all states, to be stored again."""
         self._states = {name: ChannelState(name=name) for name in self._notifiers}
         for state in stored.values():
             found = ChannelState.from_snapshot(state)
@@ -75,7 +76,7 @@ class Deliveries:
 
     @property
     def dead(self) -> Mapping[str, bool]:
-        """Each channel of this process, and whether it is dead."""
+        """By channel of this process, whether it is dead."""
         return {name: state.down for name, state in self._states.items()}
 
     def enqueue(
@@ -83,8 +84,8 @@ class Deliveries:
     ) -> None:
         """Puts every event into the outbox of every channel that wants it; repeating it changes nothing.
 
-        One that a person has silenced, or that comes too late (`staleness.py`), is kept there as well, as given up with
-        the reason.
+        An event that a person has silenced, or that is too old (`staleness.py`), is put there as given up, with the
+        reason.
         """
         now = self._clock.now()
         items = []
@@ -104,13 +105,13 @@ class Deliveries:
             self._store.outbox.put(items)
 
     def deliver(self, *, still_leading: Callable[[], bool]) -> int:
-        """Delivers what is due, as long as this process leads; the number of events taken."""
+        """Delivers what is due, as long as this process leads; returns the number of events accepted by channels."""
         taken = 0
         self._tell_of_channels()
-        # Those that failed last come last: each of their attempts may cost seconds.
+        # Channels that failed come last: each attempt may cost seconds.
         for name in sorted(self._notifiers, key=lambda name: self._states[name].failures > 0):
             taken += self._turn(name, still_leading)
-        # What was refused may have taken longer than the lease: whoever leads now tells of it.
+        # Failed attempts may have taken longer than the lease: then the new leader reports the channels.
         if still_leading():
             if self._tell_of_channels():
                 # At once, not a round later: a single round, as cron makes them, has no later one.
@@ -122,7 +123,7 @@ class Deliveries:
     # ------------------------------------------------------------------ one channel's turn
 
     def _turn(self, name: str, still_leading: Callable[[], bool]) -> int:
-        # Asked of each channel by itself: what a dead one piles up would else fill the answer and starve the others.
+        # Read for each channel separately: the backlog of a dead one would fill a common page and starve the others.
         items = {item.event_id: item for item in self._store.outbox.pending_of(name, limit=_AT_ONCE)}
         now = self._clock.now()
         if not items and still_leading():
@@ -133,7 +134,7 @@ class Deliveries:
         events = {event.event_id: event for event in self._store.alert_events.get(list(items))}
         for event_id in items.keys() - events.keys():
             self._drop_if_old(items[event_id], what="no such event", now=now)
-        # What follows in a series waits with what was refused of it: an end must not be told before its beginning.
+        # Later events of a series wait with its refused one: a resolved event must not be sent before its firing.
         barred = {events[item.event_id].series for item in resting if item.event_id in events}
         events = {event_id: event for event_id, event in events.items() if event.series not in barred}
         taken = 0
@@ -157,7 +158,7 @@ class Deliveries:
         return taken
 
     def _nothing_waits(self, name: str) -> None:
-        """All was sent: what comes next is grouped as ever, and not said to have waited."""
+        """Nothing is pending: later messages are grouped as usual, and do not say that they were held."""
         state = self._states[name]
         if state.held:
             state.held = False
@@ -166,7 +167,8 @@ class Deliveries:
     def _messages(
         self, name: str, items: Mapping[str, OutboxItem], events: Mapping[str, AlertEvent]
     ) -> list[tuple[Message, bool]]:
-        """What is to be sent, in order; whether it was begun: it is sent again as it was, and has its right already."""
+        """The messages to send, in order, each with whether it was begun: such a message is sent again as it was, and
+        is charged to the rate limit already."""
         held = self._states[name].held
         group = self._policies[name].group and isinstance(self._notifiers[name], GroupNotifier)
         begun: dict[str, list[AlertEvent]] = {}
@@ -191,7 +193,7 @@ class Deliveries:
         was_held = state.held
         allowed = state.take(policy.rate, page=message.severity == "page", now=now)
         if allowed or not was_held:
-            # Before it is sent: a kill must not give the right back.
+            # Before the message is sent: a kill must not undo the charge to the rate limit.
             self._save([state.to_snapshot()])
             self._checkpoint("limit stored")
         if not allowed and not was_held:
@@ -208,7 +210,7 @@ class Deliveries:
     ) -> Literal["sent", "refused", "failed"]:
         notifier = self._notifiers[name]
         if len(items) > 1 and any(item.message != message.message_id for item in items):
-            # A little later than the item itself, also where the clock stands still: of two states the later counts.
+            # At least 1 ms after the item's last state, also where the clock stands still: the latest state counts.
             items = [
                 replace(
                     item,
@@ -226,12 +228,12 @@ class Deliveries:
                 notifier.notify_all(message)
             else:
                 notifier.notify(message.events[0])
-        # Channels may be somebody else's code: its mistake must not stop the detectors or the other channels.
+        # Channels may run third-party code, whose faults must not stop the detectors or the other channels.
         except Exception as error:
             words = str(error)
             if not isinstance(error, NotDelivered):
                 logger.exception("message %s: channel %r raised", message.message_id, name)
-                # Whatever it quotes is for the log of this process: other channels are told of this error.
+                # The exception's text stays in this process's log, because other channels are told of this error.
                 words = f"{name}: raised {type(error).__name__}; the log of the alert loop says where"
             refused = isinstance(error, NotDelivered) and error.refused
             self._failed(name, message, tried, _REFUSED + words if refused else words, now=now)
@@ -263,8 +265,8 @@ class Deliveries:
     # ------------------------------------------------------------------ about the channels themselves
 
     def _tell_of_channels(self) -> bool:
-        """Tells the others of a channel that died or came back: that is stored before, so that a kill loses nothing.
-        False where there was nothing to tell."""
+        """Enqueues for the other channels that a channel is dead or back. The event is stored first, so that a kill
+        loses nothing. False where there was nothing to report."""
         told = False
         for name, state in self._states.items():
             if not state.untold:
@@ -292,7 +294,7 @@ class Deliveries:
             self._drop_if_old(item, what="no channel of this name", now=now)
 
     def _drop_if_old(self, item: OutboxItem, *, what: str, now: datetime) -> None:
-        """Another process may know the channel; after a day nobody does."""
+        """Gives an item up after a day: until then another process may know its channel or event."""
         if now - item.updated_at > STALE_AFTER:
             logger.warning("event %s: given up for %r: %s", item.event_id, item.notifier, what)
             self._store.outbox.put([replace(item, state="given_up", last_error=what, updated_at=now)])

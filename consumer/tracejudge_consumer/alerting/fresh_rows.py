@@ -1,7 +1,7 @@
-"""Score rows that were not folded yet, in the order in which they were judged, and the place that was reached.
+"""Reads score rows that were not folded yet, in the order in which they were judged, and keeps the cursor.
 
-Rows come in whole steps (alerts/order.py), so that each step can be put in order by itself. Once a minute a stretch
-behind the place is read again, for rows that were stored later than those judged after them.
+Rows come in whole steps (alerts/order.py), so that each step can be sorted by itself. Once a minute the rows some way
+behind the cursor are read again, for those that were stored after rows judged later than they.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ _LARGEST_STEP: Final = 1_000_000  # rows judged within half a minute that are pu
 
 
 class Rows(NamedTuple):
-    """Rows of whole steps. `up_to` is when the last one that was read was judged, fresh or not; None where no step is
-    whole yet."""
+    """Rows of whole steps. `fresh` are those not folded yet; `up_to` is when the last row read was judged, fresh or
+    not, and None where no step is whole yet."""
 
     fresh: list[Score]
     up_to: datetime | None
 
 
 class FreshRows:
-    """Reads the rows of a store from `cursor` on; without one, from the beginning. `late` counts those that turned up
-    behind it so far. A `step_s` of 0 puts nothing in order."""
+    """Reads the rows of a store from `cursor` on, or from the beginning where it is None.
+
+    `late` counts the rows that turned up behind the cursor so far. With a `step_s` of 0 each row is a step of its own.
+    """
 
     def __init__(self, store: Store, clock: Clock, *, lookback: timedelta, step_s: int) -> None:
         self._store = store
@@ -48,9 +50,12 @@ class FreshRows:
         self._reread_at: float | None = None
 
     def pages(self, *, until: datetime) -> Iterator[Rows]:
-        """All rows judged up to `until`, the end of a step. The place has moved behind a page when it is given: if its
-        rows are not folded after all, go on from what was stored. Raises ServiceUnavailable."""
-        place, held = self._begin(), list[Score]()  # held: of a step that may go on in the next page
+        """The rows judged up to `until`, the end of a step, page by page. Raises ServiceUnavailable.
+
+        The cursor is moved before a page is given: a caller that does not fold the page has to `take_up` a stored
+        cursor again.
+        """
+        place, held = self._begin(), list[Score]()  # held: rows of a step that may go on in the next page
         while page := self._store.scores.since(place, until=until, limit=_PAGE, words=False):
             place = Cursor(page[-1].judged_at, page[-1].trace_id)
             whole, held = self._whole_steps(held + page)
@@ -59,7 +64,7 @@ class FreshRows:
             yield self._fresh(held)
 
     def _begin(self) -> Cursor | None:
-        """Where to read from: the cursor, or once a minute a stretch before it."""
+        """Where to read from: the cursor, or, once a minute, `lookback` before it."""
         cursor, now = self.cursor, self._clock.monotonic()
         if cursor is None or (self._reread_at is not None and now - self._reread_at < _REREAD_EVERY_S):
             return cursor
@@ -68,7 +73,7 @@ class FreshRows:
         return Cursor(start, "") if start < cursor.judged_at else cursor
 
     def _whole_steps(self, rows: list[Score]) -> tuple[list[Score], list[Score]]:
-        """Whole steps, and the rows of the last one, of which more may come; beyond a million rows it is cut."""
+        """Splits off the last step, of which more rows may come; not where there are more than a million rows."""
         if len(rows) > _LARGEST_STEP or self._step_s == 0:
             return rows, []
         last = step_of(rows[-1].judged_at, step_s=self._step_s)
@@ -81,7 +86,7 @@ class FreshRows:
         cursor, last = self.cursor, Cursor(rows[-1].judged_at, rows[-1].trace_id)
         fresh = [score for score in rows if self._seen.add(score)]
         late = 0
-        if cursor is not None:  # rows are in order: those behind it come first
+        if cursor is not None:  # rows are in order: those behind the cursor come first
             late = sum(1 for _ in takewhile(lambda one: (one.judged_at, one.trace_id) <= cursor, fresh))
         if late:
             self.late += late
@@ -96,7 +101,7 @@ class FreshRows:
         return {"seen": self._seen.to_state(), "late_rows": self.late}
 
     def take_up(self, cursor: Cursor | None, state: Mapping[str, Any]) -> None:
-        """Goes on where another left off."""
+        """Continues from a stored cursor and state."""
         self.cursor = cursor
         self._seen = SeenRows.from_state(state["seen"])
         self.late = state["late_rows"]

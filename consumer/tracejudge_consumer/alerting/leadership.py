@@ -1,7 +1,7 @@
-"""Who leads: one process at a time holds a lease of the store, and asks at each step whether it still does.
+"""Leadership by a lease in the store: one process at a time leads, and checks before each step that it still does.
 
-A lease is taken at the top of a round only, since what was known before belongs to an earlier one. Within a round it is
-renewed once a third of its time is over, so that a single slow answer costs nothing.
+The lease is taken at the top of a tick only, because under a new lease the state has to be read from the store again.
+Within a tick it is renewed once a third of its time has passed, so that a single slow answer does not lose it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Leadership:
-    """The lease `name`, as far as this process has it. `holder` must be unique to the process. Not thread-safe.
+    """This process's hold on the lease `name`. `holder` must be unique to the process. Not thread-safe.
 
     `take` and `keep` raise ServiceUnavailable while the store is away.
     """
@@ -43,18 +43,18 @@ class Leadership:
 
     @property
     def leading(self) -> bool:
-        """Whether this process held the lease when it was last asked for."""
+        """Whether this process held the lease at the last `take` or `keep`."""
         return self._lease is not None
 
     @property
     def fencing(self) -> int:
-        """The number of the lease, higher with each leader. Raises RuntimeError without a lease."""
+        """The fencing number of the lease, higher with each leader. Raises RuntimeError without a lease."""
         if self._lease is None:
             raise RuntimeError(f"no lease {self._name!r}; only who leads has a fencing number")
         return self._lease.fencing
 
     def take(self) -> bool:
-        """Takes the lease; False while another process has it. Of a lease that is held it is a renewal."""
+        """Takes the lease, or renews it when it is held; False while another process has it."""
         now = self._clock.monotonic()
         self._lease = self._store.leases.acquire(self._name, self._holder, self._ttl_s)
         self._renewed_at = now
@@ -64,8 +64,7 @@ class Leadership:
         return self._lease is not None
 
     def keep(self) -> bool:
-        """Keeps the lease. False: there is none, or it is lost, and what was worked out under it is not to be relied
-        on."""
+        """Renews the lease when due. False when there is none or it is lost: results under it must not be used."""
         now = self._clock.monotonic()
         if self._lease is None:
             return False
@@ -79,7 +78,7 @@ class Leadership:
         return held is not None
 
     def give_back(self) -> None:
-        """Lets another process lead at once; where the store is away, the lease runs out by itself."""
+        """Releases the lease, so that another process may lead at once; if the store is away, it runs out by itself."""
         lease, self._lease = self._lease, None
         if lease is not None:
             try:

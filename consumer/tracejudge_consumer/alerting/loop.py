@@ -1,15 +1,15 @@
-"""The one leader that folds stored scores into alerts and sees that every notification is delivered.
+"""The alert loop: one leader folds stored scores into alerts and sees that every notification is delivered.
 
-A tick goes through steps, each of which may be the last of a process that is killed:
+A tick goes through these steps; the process may be killed after any of them:
 
-1. hold the lease; without it do nothing
+1. take or renew the lease; without it do nothing
 2. read score rows in (judged_at, trace_id) order, up to the last whole step that ended `settle_s` before the store's
    now, and fold them step by step (alerts/order.py)
-3. store the snapshots of what changed, together with the cursor and the events not yet published: the point of no
-   return. Until then nobody has heard of these events and the rows are folded again; from then on they are facts
+3. store the snapshots of what changed, together with the cursor and the unpublished events. A process killed before
+   this point has published nothing, and the rows are folded again; after it the events are final
 4. store the events, put their notifications into the outbox, deliver what is pending there
 
-Steps 3 and 4 may be repeated without a change, up to the notification that was in transit.
+Repeating steps 3 and 4 changes nothing, but that the notification in transit may be sent twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from functools import partial
 from typing import Any, Final
 
 from tracejudge.alerts import (
-    Action,
     AlertEvent,
     DriftPolicy,
     Engine,
@@ -34,22 +33,20 @@ from tracejudge.alerts import (
     event_to_json,
 )
 from tracejudge.alerts.judges.hold_mark import is_held
-from tracejudge.alerts.order import STEP_S, in_order, step_of
+from tracejudge.alerts.order import STEP_S, step_of
 from tracejudge.alerts.series.watched import MAX_SLICES_PER_RULE
 from tracejudge.alerts.telling.channels import ChannelPolicy
 from tracejudge.clock import Clock
 from tracejudge.sampling import SamplingPolicy
-from tracejudge.scores import Score, TraceFacts, TraceKey
 from tracejudge.store import Cursor, Store
 from tracejudge_consumer.alerting.actions import read_actions
-from tracejudge_consumer.alerting.adoption import overlap_of, seeds
-from tracejudge_consumer.alerting.between_rows import BetweenRows, instant_of
+from tracejudge_consumer.alerting.adoption import overlap_of
 from tracejudge_consumer.alerting.deliveries import Deliveries
 from tracejudge_consumer.alerting.evidence import AlertEvidence
-from tracejudge_consumer.alerting.fresh_rows import FreshRows
 from tracejudge_consumer.alerting.leadership import Leadership
 from tracejudge_consumer.alerting.memory import LOOP_STATE, LoopMemory
 from tracejudge_consumer.alerting.resting import Resting, resting
+from tracejudge_consumer.alerting.row_folder import RowFolder
 from tracejudge_consumer.alerting.store_upkeep import StoreUpkeep
 
 logger = logging.getLogger(__name__)
@@ -62,9 +59,11 @@ _SAVE_EVERY_ROWS: Final = 30_000  # while catching up: a save costs as much as s
 class AlertLoop:
     """Call `tick` every few seconds from any number of processes: the holder of the store's lease does the work.
 
-    `holder` must be unique to the process. Rows stored up to `lookback_s` behind the cursor are still found, once a
-    minute. `policy` is what its governors are to keep to, `drift` how judges are watched; `channels` says by name what
-    notifiers hear of, and how often; `evidence` explains alerts before they are told. Not thread-safe.
+    `holder` must be unique to the process. A row counts once it has rested for `settle_s` (and its step is whole); rows
+    stored up to `lookback_s` behind the cursor are still found, once a minute. `policy` is the sampling policy that the
+    governors keep to, `promises` how many false alarms all rules together may give, `drift` how judges are watched,
+    `channels` by name what a notifier is sent and how often; `evidence` explains alerts before they are sent. Not
+    thread-safe.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class AlertLoop:
         self._drift = drift
         self._clock = clock
         self._settle = timedelta(seconds=settle_s)
-        # A loop that waits for nothing puts nothing in order either.
+        # A loop whose rows do not rest does not sort them either.
         self._step_s = min(STEP_S, int(settle_s)) if step_s is None else step_s
         self._lookback = timedelta(seconds=lookback_s)
         self._checkpoint = checkpoint
@@ -117,20 +116,20 @@ class AlertLoop:
 
     @property
     def leading(self) -> bool:
-        """Whether this process holds the lease, as of its last tick.
+        """Whether this process held the lease at the end of its last tick.
 
-        False right after a tick: another process leads, or the lease ran out during the round and the next tick asks.
+        When it did not, another process leads, or the lease ran out during the tick and the next tick asks for it.
         """
         return self._leadership.leading
 
     @property
     def late_rows(self) -> int:
         """Rows folded so far that turned up behind the cursor."""
-        return self._rows.late
+        return self._folder.late
 
     @property
     def channels(self) -> Mapping[str, bool]:
-        """Each channel, and whether it is dead; empty while another process leads."""
+        """By channel name, whether the channel is dead; empty while another process leads."""
         return self._deliveries.dead if self.leading else {}
 
     @property
@@ -143,23 +142,23 @@ class AlertLoop:
         return self._engine.status() if self._engine is not None else []
 
     def resting(self) -> Resting | None:
-        """What the last round found too fresh to fold; None where there is nothing, or another process leads."""
+        """The scores that the last tick found too fresh to fold; None for none, or while another process leads."""
         if self._folded is None or not self.leading:
             return None
         return resting(self._store, folded=self._folded, settle=self._settle, step_s=self._step_s)
 
     def tick(self) -> list[AlertEvent]:
-        """One round: the events newly published by this process; empty while another process leads.
+        """Does one round and returns the events it published; none while another process leads.
 
-        Raises ServiceUnavailable when the store does not answer: tick again later. Nothing is lost by it.
+        Raises ServiceUnavailable when the store does not answer: nothing is lost, call it again later.
         """
-        # A new lease begins with what is stored: it is taken at the top of a tick only.
+        # The lease is taken at the top of a tick only: under a new one the state is read from the store first.
         if not self._still_leading() and not self._leadership.take():
             return []
         try:
             return self._round()
-        except BaseException:  # Ctrl-C as well; it goes on its way
-            # What was folded may not have been stored: the store knows, so the next tick asks it.
+        except BaseException:  # raised again, Ctrl-C as well
+            # What was folded may or may not have been stored, so the next tick begins with what is in the store.
             self._forget()
             raise
 
@@ -169,7 +168,7 @@ class AlertLoop:
         self._leadership.give_back()
 
     def _still_leading(self) -> bool:
-        """Keeps the lease. False: nothing folded so far is to be relied on, and the round is over."""
+        """Renews the lease when due. False when it is lost: what was folded is dropped, and the round must end."""
         held = self._leadership.keep()
         if not held:
             self._forget()
@@ -177,8 +176,9 @@ class AlertLoop:
 
     def _forget(self) -> None:
         self._engine = None
-        self._rows = FreshRows(self._store, self._clock, lookback=self._lookback, step_s=self._step_s)
-        self._between = BetweenRows()
+        self._folder = RowFolder(
+            self._store, self._clock, rules=self._rules, lookback=self._lookback, step_s=self._step_s
+        )
         self._unpublished: list[AlertEvent] = []
         self._warned = False
 
@@ -190,12 +190,12 @@ class AlertLoop:
         if not self._fold(engine, until=until):
             return []
         self._folded = until
-        silences = engine.tick(self._store.now(), folded=until)
-        if silences:
-            self._unpublished += silences
+        timed = engine.tick(self._store.now(), folded=until)
+        if timed:
+            self._unpublished += timed
             self._save(engine.snapshot(changed_only=True))
         if not self._still_leading():
-            return []  # what is unpublished was stored with the cursor: whoever leads next publishes it
+            return []  # the unpublished events were stored with the cursor: the next leader publishes them
         published = self._publish(engine)
         self._deliveries.deliver(still_leading=self._still_leading)
         if self._still_leading():
@@ -206,12 +206,11 @@ class AlertLoop:
         return published
 
     def _fold(self, engine: Engine, *, until: datetime) -> bool:
-        """Folds all rows there are; False when the lease was lost meanwhile."""
+        """Folds the rows judged up to `until`; False when the lease was lost meanwhile."""
         unsaved = 0
-        self._between.read(self._store, until=until)
-        for page in self._rows.pages(until=until):
+        for page in self._folder.pages(until=until):
             if page.up_to is not None:
-                self._fold_page(engine, page.fresh, up_to=page.up_to)
+                self._unpublished += self._folder.fold(engine, page)
                 self._checkpoint("folded")
                 unsaved += len(page.fresh)
                 self._warn_of_unwatched(engine)
@@ -220,13 +219,13 @@ class AlertLoop:
                 unsaved = 0
             if not self._still_leading():
                 return False
-        self._fold_page(engine, [])
-        if unsaved or self._between.unsaved:
+        self._unpublished += self._folder.fold_rest(engine)
+        if unsaved or self._folder.unsaved:
             self._save(engine.snapshot(changed_only=True))
         return True
 
     def _warn_of_unwatched(self, engine: Engine) -> None:
-        """Once a leader: applications without number are a mistake of a producer, or an attack."""
+        """Warns once while this process leads: an unbounded number of apps is a producer's mistake, or an attack."""
         if engine.unwatched and not self._warned:
             self._warned = True
             logger.warning(
@@ -234,33 +233,6 @@ class AlertLoop:
                 "watched by it. Name its app, or group by something with fewer values",
                 MAX_SLICES_PER_RULE,
             )
-
-    def _fold_page(self, engine: Engine, rows: list[Score], *, up_to: datetime | None = None) -> None:
-        """Folds rows in their order, each action of a person and each round of anchors between those judged before and
-        after it; `up_to` is when the last row that was read was judged, folded before or not.
-
-        Without it all that is left is taken: no row that was judged before is to come.
-        """
-        facts = self._facts(engine, rows)
-        while (one := self._between.next_before(up_to)) is not None:
-            at = instant_of(one)
-            before = [row for row in rows if row.judged_at < at]
-            self._unpublished += engine.fold(in_order(before, step_s=self._step_s), facts=facts)
-            rows = rows[len(before) :]
-            if isinstance(one, Action):
-                if one.verb == "adopt":
-                    for key, seed in seeds(self._store, self._rules, one).items():
-                        engine.seed(key, seed.hours, heuristic=seed.heuristic, at=one.at)
-                self._unpublished += engine.apply(one)
-            else:
-                self._unpublished += engine.fold_round(one)
-        self._unpublished += engine.fold(in_order(rows, step_s=self._step_s), facts=facts)
-
-    def _facts(self, engine: Engine, rows: Sequence[Score]) -> Mapping[TraceKey, TraceFacts] | None:
-        """What rules want to know of the traces."""
-        if not rows or not engine.asks_traces:
-            return None
-        return self._store.traffic.facts({row.key: row.event_time for row in rows}, fields=engine.trace_fields)
 
     def _publish(self, engine: Engine) -> list[AlertEvent]:
         events = self._unpublished
@@ -276,9 +248,9 @@ class AlertLoop:
         self._checkpoint("events stored")
         since = min(event.at for event in events)
         silences = [action for action in read_actions(self._store) if action.end is None or action.end > since]
-        # An alert that is held back is told once its judge is steady, under the same id.
-        told = [event for event in events if not is_held(event)]
-        self._deliveries.enqueue(told, still_open=still_open, silences=silences)
+        # An alert that is held back is sent once its judge is steady, under the same id.
+        sent = [event for event in events if not is_held(event)]
+        self._deliveries.enqueue(sent, still_open=still_open, silences=silences)
         self._checkpoint("outbox stored")
         self._unpublished = []
         self._save([])
@@ -290,11 +262,10 @@ class AlertLoop:
         """Stores the engine's snapshots and the loop's own."""
         state = {
             "format": _FORMAT,
-            **self._rows.to_state(),
+            **self._folder.to_state(),
             "unpublished": [event_to_json(event) for event in self._unpublished],
-            **self._between.to_state(),
         }
-        self._memory.save(taken, cursor=self._rows.cursor, state=state)
+        self._memory.save(taken, cursor=self._folder.cursor, state=state)
         self._checkpoint("snapshots stored")
 
     def _save_channels(self, taken: Sequence[SeriesSnapshot]) -> None:
@@ -314,7 +285,8 @@ class AlertLoop:
         if loop is not None:
             self._read_state(loop.cursor, loop.state)
         self._unpublished += events
-        # Everything again under our fencing number: a former leader that does not know it is none writes in vain.
+        # Everything is stored again under our fencing number, so that a former leader that does not know it has lost
+        # the lease writes in vain.
         channels = self._deliveries.restore({name: row.state for name, row in stored.items()})
         self._save([*engine.snapshot(), *channels])
         self._engine = engine
@@ -324,6 +296,5 @@ class AlertLoop:
         if state.get("format") != _FORMAT:
             logger.warning("alert loop: its snapshot has another format; all scores are folded again")
             return
-        self._rows.take_up(cursor, state)
+        self._folder.restore(cursor, state)
         self._unpublished = [event_from_json(event) for event in state["unpublished"]]
-        self._between = BetweenRows.from_state(state)

@@ -1,7 +1,7 @@
-"""What the alert loop's leader keeps in the store between two rounds: its own state and the series', in one insert.
+"""Stores the alert loop's state between two ticks: its own and that of its series, in one insert.
 
-All of it is written under the leader's fencing number: of two leaders the later one's stands, and of two saves of one
-leader the later.
+Everything is written under the leader's fencing number: of two leaders the state of the later one is valid, and of two
+saves of one leader the later save.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOOP_STATE: Final = "alert-loop"  # the snapshot that holds the cursor; all othe
 
 
 class LoopMemory:
-    """Used by one leader at a time: `load` when it begins to lead."""
+    """Used by one leader at a time, which calls `load` when it begins to lead."""
 
     def __init__(self, store: Store, leadership: Leadership) -> None:
         self._store = store
@@ -26,7 +26,7 @@ class LoopMemory:
         self._saved_at: datetime | None = None
 
     def load(self) -> dict[str, AlertSnapshot]:
-        """All there is, by name."""
+        """The valid snapshots, by name."""
         stored = self._store.alert_snapshots.load_all()
         loop = stored.get(LOOP_STATE)
         self._saved_at = None if loop is None else loop.saved_at
@@ -37,7 +37,7 @@ class LoopMemory:
         self._write(taken, loop=(cursor, state))
 
     def save_beside(self, taken: Sequence[SeriesSnapshot]) -> None:
-        """Stores snapshots alone that hang on no row."""
+        """Stores snapshots that do not depend on the cursor, such as those of channels."""
         self._write(taken)
 
     def _write(
@@ -45,7 +45,7 @@ class LoopMemory:
     ) -> None:
         fencing = self._leadership.fencing
         now = self._store.now()
-        # Of two snapshots under one fencing number the later stands: the store's clock may have been set back.
+        # Of two snapshots under one fencing number the later is valid, and the store's clock may have been set back.
         if self._saved_at is not None:
             now = max(now, self._saved_at + timedelta(milliseconds=1))
         self._saved_at = now

@@ -1,4 +1,4 @@
-"""What is judged and does not count yet: scores rest before the alert loop folds them, until their step is whole."""
+"""Scores that are stored and not folded yet: they rest for `settle_s`, and until their step is whole."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tracejudge.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
-    """So many live scores, of which the last counts in a round from `all_count_at` on."""
+    """Number of resting live scores, and the instant from which on a tick folds all of them."""
 
     scores: int
     all_count_at: datetime
 
 
 def resting(store: Store, *, folded: datetime, settle: timedelta, step_s: int) -> Resting | None:
-    """The scores judged after `folded`, up to which the last round read; None where there are none."""
+    """The scores judged after `folded`, the instant up to which the last tick read; None where there are none."""
     count, last = store.scores.judged_after(folded)
     if last is None:
         return None

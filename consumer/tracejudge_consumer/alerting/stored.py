@@ -1,4 +1,4 @@
-"""Where everything stood when the alert loop last saved it, for those who only look."""
+"""Reads the state that the alert loop last saved, for commands that only show it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tracejudge_consumer.alerting.memory import LOOP_STATE
 def load_series(
     store: Store, rules: Sequence[Rule], *, promises: Promises | None = None, drift: DriftPolicy | None = None
 ) -> list[SeriesStatus]:
-    """Every series of the rules, and of judges with anchors, and which are silent now."""
+    """The status of every series of the rules and of judges with anchors; which are silent is worked out as of now."""
     return _engine(store, rules, drift, promises).status()
 
 
 def load_judges(store: Store, *, drift: DriftPolicy | None = None) -> list[Standing]:
-    """Every judge with anchors that has been held against something, by its id."""
+    """The standing of every judge with anchors, in the order of set, JudgeId and measure."""
     return _engine(store, (), drift).judges.standings()
 
 
 def load_held(store: Store) -> list[AlertEvent]:
-    """The alerts that are held back because of their judge, as they began; also one whose time is over, until the loop
-    lets it go."""
+    """The firing events of alerts that are held back because of their judge; also of one whose hold has expired, until
+    the loop releases it."""
     drift = JudgeDrift()
     for name, row in store.alert_snapshots.load_all().items():
         if name != LOOP_STATE:
