@@ -78,6 +78,17 @@ def test_what_makes_live_and_ready_false(what: str, live: bool, words: str) -> N
     assert words in (health.withheld() or "")
 
 
+def test_a_judge_that_is_down_is_said_as_long_as_it_is() -> None:
+    health = well(ManualClock())
+    judges = {"faithfulness": Availability(state="down", kind="server_error"), "lexical": Availability(state="ok")}
+    health.watch_circuits(lambda: judges)
+    report = health.report()
+    assert report.ready
+    assert report.reasons == ("judge 'faithfulness' is down (server_error), its traces wait for it",)
+    judges["faithfulness"] = Availability(state="ok")
+    assert health.report().reasons == ()
+
+
 def test_a_judge_that_is_gone_is_said_and_takes_nothing_away() -> None:
     health = well(ManualClock())
     health.judges_gone(["faithfulness"])

@@ -9,16 +9,20 @@ The consumer:
 - A heartbeat is withheld when it is not ready, or when records are in flight and none was finished for
   `max_unfinished_s`: whatever the reason, no verdicts come.
 
-A judge that is gone makes none of them false by itself (its traces wait in the store), but it is said.
+A judge that is gone or down makes none of them false by itself (its traces wait), but it is said.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tracejudge.clock import Clock
+
+if TYPE_CHECKING:
+    from tracejudge.judging.calls.circuit import Availability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,7 @@ class Health:
         self._stall: str | None = None
         self._unfinished_s = 0.0
         self._judges_gone: frozenset[str] = frozenset()
+        self._availability: Callable[[], Mapping[str, Availability]] = dict
         self._ended = False
         self._lock = threading.Lock()
 
@@ -79,6 +84,10 @@ class Health:
         """Sets which judges are gone at present."""
         with self._lock:
             self._judges_gone = frozenset(names)
+
+    def watch_circuits(self, availability: Callable[[], Mapping[str, Availability]]) -> None:
+        """Says each judge that is down when somebody looks."""
+        self._availability = availability
 
     def ended(self) -> None:
         """Notes that the pipeline has stopped."""
@@ -117,6 +126,11 @@ class Health:
                 live and ago is not None and self._partitions > 0 and self._store_error is None and self._queue_answers
             )
             reasons += [f"judge {name!r} is gone" for name in sorted(self._judges_gone)]
+            reasons += [
+                f"judge {name!r} is down ({judge.kind}), its traces wait for it"
+                for name, judge in sorted(self._availability().items())
+                if judge.state == "down"
+            ]
             return HealthReport(
                 live=live,
                 ready=ready,

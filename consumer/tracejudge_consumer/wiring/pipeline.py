@@ -43,6 +43,8 @@ def build_pipeline(
     intake = build_intake(settings, metrics=metrics)
     if metrics is not None:
         metrics.watch_circuits(panel.availability)
+    if health is not None:
+        health.watch_circuits(panel.availability)
     return Pipeline(
         intake=intake,
         store=store,
