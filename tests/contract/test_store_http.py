@@ -144,6 +144,22 @@ def test_a_bad_insert_stores_nothing(client: Any) -> None:
     assert client.query("SELECT count() FROM t").result_rows == [(0,)]
 
 
+def test_an_insert_that_fails_only_when_it_is_written_is_not_acknowledged(client: Any) -> None:
+    """A full disk, too many parts, memory: the engine's streaming insert says nothing of them. A constraint is found
+    out at the same moment."""
+    client.command("CREATE OR REPLACE TABLE few (a UInt64, CONSTRAINT small CHECK a < 10) ENGINE=MergeTree ORDER BY a")
+    with pytest.raises(DatabaseError) as caught:
+        client.insert("few", [[1], [500]], column_names=["a"])
+    assert caught.value.code == 469
+    assert client.insert("few", [[1], [2]], column_names=["a"]).written_rows == 2
+    assert client.query("SELECT count() FROM few").result_rows == [(2,)]
+
+
+def test_an_insert_may_carry_settings_of_its_own(client: Any) -> None:
+    client.raw_query("INSERT INTO t (a, s) SETTINGS input_format_allow_errors_num = 1 FORMAT CSV\n1,x\nnonsense,y\n")
+    assert client.query("SELECT a, s FROM t").result_rows == [(1, "x")]
+
+
 def test_a_client_that_goes_away_stops_its_query(client: Any, owner: Endpoint) -> None:
     hasty = _client(owner, send_receive_timeout=1, query_retries=0)
     with pytest.raises(OperationalError):

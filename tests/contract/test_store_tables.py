@@ -283,3 +283,12 @@ def test_a_closed_store_says_so(store_url: str) -> None:
     store.close()
     with pytest.raises(StoreError, match="closed"):
         store.now()
+
+
+@pytest.mark.parametrize("code", [75, 243])
+def test_a_store_without_room_is_waited_for_and_the_message_says_what_it_lacks(store_url: str, code: int) -> None:
+    with (
+        open_store(store_url, settle_timeout_s=0.1) as store,
+        pytest.raises(StoreUnavailable, match="make room on the disk of the store"),
+    ):
+        store.command(f"SELECT throwIf(1, 'full', toInt16({code})) SETTINGS allow_custom_error_code_in_throwif = 1")

@@ -20,7 +20,7 @@ from tracejudge.store.embedded import sql
             "B",
             b"\n",
         ),
-        (b"INSERT INTO t SETTINGS async_insert=0 FORMAT N\nx", "INSERT INTO t SETTINGS async_insert=0 ", "N", b"x"),
+        (b"INSERT INTO t SETTINGS async_insert=0 FORMAT N\nx", "INSERT INTO t ", "N", b"x"),
         ("INSERT INTO tä FORMAT N\nx".encode(), "INSERT INTO tä ", "N", b"x"),
     ],
 )
@@ -28,6 +28,12 @@ def test_an_insert_is_split_where_its_data_begins(statement: bytes, head: str, f
     found = sql.split_insert(statement)
     assert found is not None
     assert (found.statement, found.format, statement[found.data_start :]) == (head, format_, data)
+
+
+def test_the_settings_of_an_insert_stand_apart() -> None:
+    found = sql.split_insert(b"INSERT INTO t (a) SETTINGS a = 1, b = 'FORMAT' FORMAT N\nx")
+    assert found is not None
+    assert (found.statement, found.settings) == ("INSERT INTO t (a) ", "SETTINGS a = 1, b = 'FORMAT' ")
 
 
 @pytest.mark.parametrize(

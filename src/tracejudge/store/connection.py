@@ -36,6 +36,7 @@ _T = TypeVar("_T")
 _TRY_AGAIN: Final = frozenset(
     {
         198,  # DNS_ERROR
+        75, 243,  # CANNOT_WRITE_TO_FILE_DESCRIPTOR, NOT_ENOUGH_SPACE: its disk is full
         202,  # TOO_MANY_SIMULTANEOUS_QUERIES
         203, 209, 210,  # NO_FREE_CONNECTION, SOCKET_TIMEOUT, NETWORK_ERROR
         242,  # TABLE_IS_READ_ONLY: a replica that has lost its keeper
@@ -50,6 +51,8 @@ _AUTHENTICATION_FAILED: Final = 516
 _TYPE_MISMATCH: Final = 53
 _REMEDY: Final = {
     60: "the schema is missing or old: run `tracejudge migrate`",
+    75: "make room on the disk of the store",
+    243: "make room on the disk of the store",
     81: "the database is missing: run `tracejudge migrate`",
     47: "the schema may be older than this release: run `tracejudge migrate`",
     159: "ask for a shorter window, or raise the time limit of the store",
@@ -219,9 +222,10 @@ class Connection:
                 deadline = now + self._settle_timeout_s
                 logger.info("store %s does not answer, trying again for %g s", self.target, self._settle_timeout_s)
             if now >= deadline:
+                remedy = _REMEDY.get(getattr(cause, "code", None) or 0, "check that it runs and can be reached")
                 raise StoreUnavailable(
-                    f"store {self.target} does not answer ({_short(cause)}): check that it runs and can be reached, "
-                    "then do the same again: what was sent may be sent again"
+                    f"store {self.target} does not answer ({_short(cause)}): {remedy}, then do the same again: what was "
+                    "sent may be sent again"
                 ) from cause
             self._forget(generation)
             self._closed.wait(min(pause_s, max(0.0, deadline - now)))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import tempfile
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -174,15 +176,12 @@ class Handle:
     def _insert(self, head: sql.InsertHead, statement: Statement, summary: Summary) -> Generator[bytes, None, None]:
         if statement.params:
             raise EngineError("Code: 48. DB::Exception: query parameters in an INSERT with data (NOT_IMPLEMENTED)")
-        inserter = self._call(self._connection.send_insert, head.statement, head.format)
-        try:
-            data = memoryview(statement.sql)[head.data_start :]
-            for start in range(0, len(data), 1 << 20):
-                self._call(inserter.append, bytes(data[start : start + (1 << 20)]))
-            done = self._call(inserter.finish)
-        finally:
-            inserter.close()
-        summary.rows, summary.bytes, summary.written = int(done.rows_written), int(done.bytes_written), True
+        # chDB 4.4 has a streaming insert, whose `finish` keeps every failure of the writing to itself: a full disk, too
+        # many parts, memory. Read from a file, the data are inserted by a query like any other, which says them.
+        with _as_file(memoryview(statement.sql)[head.data_start :]) as path:
+            text = f"{head.statement}\nFROM INFILE '{path}' {head.settings}\nFORMAT {head.format}"
+            done = self._call(self._connection.query, text, "TabSeparated")
+        summary.rows, summary.bytes, summary.written = int(done.rows_read()), int(done.bytes_read()), True
         yield b""
 
     def _stand_at(self, statement: Statement) -> None:
@@ -209,6 +208,24 @@ class Handle:
             return function(*args, **kwargs)
         except RuntimeError as error:  # ChdbError is one, too
             raise EngineError(_engine_text(error)) from error
+
+
+@contextmanager
+def _as_file(data: memoryview) -> Iterator[str]:
+    """The data under a path of this process: in memory on Linux, since the disk may be full, and is slower anyway."""
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("tracejudge-insert")
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(data)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile(prefix="tracejudge-insert-") as file:
+            file.write(data)
+            file.flush()
+            yield file.name
 
 
 def _engine_text(error: Exception) -> str:

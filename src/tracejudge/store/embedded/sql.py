@@ -32,9 +32,11 @@ class Token(NamedTuple):
 
 
 class InsertHead(NamedTuple):
-    """An INSERT whose data follows inline: `INSERT INTO t (a, b)`, the format's name, and where the data begins."""
+    """An INSERT whose data follows inline: `INSERT INTO t (a, b)`, its `SETTINGS ...` where it has some, the format's
+    name, and where the data begins."""
 
     statement: str
+    settings: str
     format: str
     data_start: int
 
@@ -72,8 +74,11 @@ def split_insert(sql: bytes) -> InsertHead | None:
     tokens = _top_level(sql, stop=_INSERT_HEAD_BYTES)
     if next(tokens, Token(b"", 0, 0)).text.upper() != b"INSERT":
         return None
+    settings_at: int | None = None
     for token in tokens:
         word = token.text.upper()
+        if word == b"SETTINGS" and settings_at is None:
+            settings_at = token.start
         if word in (b"SELECT", b"WITH", b"VALUES", b"FROM"):
             return None
         if word == b"FORMAT":
@@ -86,7 +91,9 @@ def split_insert(sql: bytes) -> InsertHead | None:
                 start += 2
             elif sql[start : start + 1] in (b"\n", b" ", b"\t"):
                 start += 1
-            return InsertHead(sql[: token.start].decode("utf-8"), name.text.decode("ascii"), start)
+            target = sql[: token.start if settings_at is None else settings_at].decode("utf-8")
+            settings = "" if settings_at is None else sql[settings_at : token.start].decode("utf-8")
+            return InsertHead(target, settings, name.text.decode("ascii"), start)
     return None
 
 
