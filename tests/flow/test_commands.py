@@ -283,7 +283,8 @@ def test_a_judge_that_cannot_be_reached_is_no_success(at: Workplace) -> None:
 def test_doctor_says_ok_or_fail_with_the_fix(at: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = at.json("doctor")
     assert {check["subject"] for check in checks if check["status"] != "ok"} <= {"queue"}, "none was made yet"
-    assert {"queue", "store", "store schema", "store grants", "clock"} <= {check["subject"] for check in checks}
+    tried = {check["subject"] for check in checks}
+    assert {"queue", "store disk", "store", "store schema", "store grants", "clock"} <= tried
     monkeypatch.setenv(KEY_ENV, "wrong")
     said = at("doctor", expect=EXIT_FAILED)
     assert "refused the key" in said

@@ -19,6 +19,7 @@ from tracejudge.counted import counted
 from tracejudge.errors import MissingExtra, NotFound, SettingsError, TraceJudgeError
 from tracejudge.judging import JudgeSpec
 from tracejudge.store import Store
+from tracejudge.store.target import EmbeddedTarget, parse_store_url
 from tracejudge_consumer.settings import Settings, load_settings, without_password
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.options import config_option, json_option
@@ -165,12 +166,16 @@ def _check_sqlite(path: Path) -> Iterator[Check]:
         yield Check(subject="queue", status="ok", detail=f"{path}: {counted(records, 'record')}")
     finally:
         log.close()
-    free = shutil.disk_usage(path.parent).free
-    yield Check(
-        subject="queue disk",
+    yield _check_disk("queue", path.parent)
+
+
+def _check_disk(what: str, folder: Path) -> Check:
+    free = shutil.disk_usage(folder).free
+    return Check(
+        subject=f"{what} disk",
         status="ok" if free >= _LOW_DISK_BYTES else "FAIL",
-        detail=f"{free / 1e9:.1f} GB free at {path.parent}",
-        fix="" if free >= _LOW_DISK_BYTES else "make room, or put the queue on another disk",
+        detail=f"{free / 1e9:.1f} GB free at {folder}",
+        fix="" if free >= _LOW_DISK_BYTES else f"make room, or put the {what} on another disk",
     )
 
 
@@ -199,7 +204,10 @@ def _check_store(settings: Settings) -> Iterator[Check]:
         if settings.anchors.set is not None:
             yield _no_anchors(settings.anchors.set)
         return
-    embedded = settings.store.startswith("chdb:")
+    target = parse_store_url(settings.store)
+    embedded = isinstance(target, EmbeddedTarget)
+    if isinstance(target, EmbeddedTarget):
+        yield _check_disk("store", target.directory)  # first: what comes after it fails where there is no room
     try:
         # A person waits for the answer. An embedded store may be changing its owner, which takes its time.
         store = open_unchecked_store(settings, patience_s=None if embedded else _PATIENCE_S)

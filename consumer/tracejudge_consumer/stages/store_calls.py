@@ -43,6 +43,7 @@ class StoreCalls:
         self._metrics = metrics
         self._clock = clock
         self._told_at: float | None = None
+        self._repeating = 0
         self._sleep = sleep
         self._draw = random.Random()  # noqa: S311 - spreads waits, protects nothing
 
@@ -50,26 +51,33 @@ class StoreCalls:
         """The result of `call()`, however long that takes. Raises whatever is not ServiceUnavailable."""
         loop = asyncio.get_running_loop()
         result = await self.until_answered(lambda: loop.run_in_executor(self._pool, call))
-        self._health.store_answered()
+        self._answered()
         return result
 
     async def until_answered(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """The result of awaiting `call()`, which must have done nothing yet when it raises ServiceUnavailable."""
         attempt = 0
-        while True:
-            try:
-                result = await call()
-            except ServiceUnavailable as error:
-                attempt += 1
-                self._health.store_answered(str(error))
-                self._metrics.store_retries.inc()
-                delay_s = self._retry.delay_s(attempt, self._draw.random())
-                self._tell(attempt, delay_s, error)
-                await self._sleep(delay_s)
-            else:
-                if attempt:
-                    self._health.store_answered()
-                return result
+        try:
+            while True:
+                try:
+                    return await call()
+                except ServiceUnavailable as error:
+                    self._repeating += not attempt
+                    attempt += 1
+                    self._health.store_answered(str(error))
+                    self._metrics.store_retries.inc()
+                    delay_s = self._retry.delay_s(attempt, self._draw.random())
+                    self._tell(attempt, delay_s, error)
+                    await self._sleep(delay_s)
+        finally:
+            if attempt:
+                self._repeating -= 1
+                self._answered()
+
+    def _answered(self) -> None:
+        # A store with a full disk answers whoever reads: as long as one call is repeated it is not well.
+        if not self._repeating:
+            self._health.store_answered()
 
     def _tell(self, attempt: int, delay_s: float, error: ServiceUnavailable) -> None:
         # Many calls wait for one store: an hour without it is not an hour of log lines.

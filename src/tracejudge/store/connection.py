@@ -224,8 +224,8 @@ class Connection:
             if now >= deadline:
                 remedy = _REMEDY.get(getattr(cause, "code", None) or 0, "check that it runs and can be reached")
                 raise StoreUnavailable(
-                    f"store {self.target} does not answer ({_short(cause)}): {remedy}, then do the same again: what was "
-                    "sent may be sent again"
+                    f"store {self.target} does not answer ({_short(cause)}): {remedy}, then do the same again: what "
+                    "was sent may be sent again"
                 ) from cause
             self._forget(generation)
             self._closed.wait(min(pause_s, max(0.0, deadline - now)))
