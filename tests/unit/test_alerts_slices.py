@@ -127,8 +127,8 @@ def test_values_without_number_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -
     rule = MinimumRule(name="quality", judge="lexical", minimum=0.9, group_by=("version",), max_series=3)
     free = Engine([rule])
     expected = free.fold(rows)
-    monkeypatch.setattr("tracejudge.alerts.series.ways._MOST", 5)
+    monkeypatch.setattr("tracejudge.alerts.series.routes._MOST", 5)
     bounded = Engine([rule])
     assert bounded.fold(rows) == expected
-    assert len(bounded._ways) <= 5 < len(free._ways)
+    assert len(bounded._routes) <= 5 < len(free._routes)
     assert bounded.status() == free.status()

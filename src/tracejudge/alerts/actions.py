@@ -1,4 +1,4 @@
-"""What people say about alerts: that it is the new normal, that it was false, that they do not want to hear of it."""
+"""What people do about alerts: accept the new normal, dismiss a false alarm, acknowledge, silence, mark an incident."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tracejudge.alerts.event import AlertEvent, SeriesKey
 
 Verb = Literal["accept", "dismiss", "acknowledge", "silence", "mark", "adopt"]
 FIELDS: Final = ("rule", "environment", "app", "judge_name", "judge_id", "event_id")
-"""What a matcher may name, beside the fields a rule groups by."""
+"""The fields that a matcher may name, beside those that rules group by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One thing that a person did.
+    """An action of a person at the instant `at`.
 
-    `matchers` say which series are meant: field -> value, all of them must hold; none means every series. `accept` and
-    `dismiss` close the open alerts of these series at `at`. `acknowledge` stops their reminders. `silence` keeps their
-    events from the channels that happen in [start, end), or were held back until then. `mark` says that something was
-    really wrong in [start, end): it changes nothing, and back-tests measure against it. `adopt` made a JudgeId live:
-    its matchers name judge_name, judge_id and the run_id of the replay from whose scores its baselines are seeded.
+    `matchers` select series: field -> value, all of which must hold; an empty mapping selects every series. `accept`
+    and `dismiss` close the open alerts of these series at `at`. `acknowledge` stops their reminders. `silence` keeps
+    from the channels those of their events that happen in [start, end), or were held back until then. `mark` says that
+    something was really wrong in [start, end): it changes nothing, but back-tests are measured against it. `adopt` made
+    a JudgeId live: its matchers are judge_name, judge_id and the run_id of the replay whose scores seed its baselines.
     """
 
     action_id: str

@@ -1,4 +1,4 @@
-"""Folds score rows into the series of all rules, and says when one of them changes."""
+"""Folds score rows into the series of all rules and returns the events of those that change."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from tracejudge.alerts.series import explain, growth, kinds, snapshots
 from tracejudge.alerts.series.bridge import HourSums, Overlap, begin
 from tracejudge.alerts.series.health import JudgeHealth, JudgePlace
 from tracejudge.alerts.series.keys import family_of, judge_key, key_of
+from tracejudge.alerts.series.routes import Routes
 from tracejudge.alerts.series.snapshots import SeriesSnapshot
 from tracejudge.alerts.series.state import Series, Turn
 from tracejudge.alerts.series.status import SeriesStatus, status_of
 from tracejudge.alerts.series.succession import learned_baselines
 from tracejudge.alerts.series.watched import Watched
-from tracejudge.alerts.series.ways import Ways
 from tracejudge.anchors import AnchorRound
 from tracejudge.scores import LIVE_RUN, JudgeId, Score, TraceFacts, TraceKey
 
 FindOverlap = Callable[[SeriesKey, JudgeId, datetime], Overlap | None]
-"""Given a series that begins, the JudgeId before it and an instant: what both judged until then."""
+"""Given the key of a new series, the JudgeId before it and an instant: the traces that both judged until then."""
 
 
 class Engine:
-    """The detectors of all rules, and of the judges themselves (`judges`). Pure: rows, rounds of anchors, actions and
-    instants in, events out; not thread-safe. `promises` says how often all rules together may be wrong; `overlap` tells
-    what two JudgeIds judged both: it bridges baselines.
+    """The detectors of all rules, and of the judges themselves (`judges`).
+
+    Pure: takes rows, anchor rounds, actions and instants, returns events. Not thread-safe. `promises` bounds the false
+    alarms of all rules together; `drift` says how judges are watched; `overlap` finds the traces that two JudgeIds both
+    judged, by which a baseline is carried over from one to the next.
 
     Raises ValueError when two rules have one name.
     """
@@ -53,23 +55,23 @@ class Engine:
             names = [rule.name for rule in rules]
             twice = sorted({name for name in names if names.count(name) > 1})
             raise ValueError(f"name: {twice!r} name more than one rule each; give every rule its own name")
-        self.unwatched = 0  # rows of groups beyond the limit
+        self.unwatched = 0  # number of rows of slices beyond the limit
         self.judges = JudgeDrift(drift)
         self._overlap = overlap
         self._watched = Watched(rules, promises)
         self._places = JudgePlaces()
-        self._watching: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
-        self._ways = Ways()  # since the last snapshot, and until something is taken away
+        self._watching: dict[tuple[str, str, str], tuple[Rule, ...]] = {}  # by environment, app, judge name
+        self._routes = Routes()  # of rows folded since the last snapshot
         self._changed: dict[SeriesKey, None] = {}  # since the last snapshot, in order
-        self._gone: dict[str, None] = {}  # names of snapshots to be marked as retired
+        self._retired: dict[str, None] = {}  # names of snapshots to be marked as retired
         self._now: datetime | None = None
 
     def fold(self, scores: Iterable[Score], *, facts: Mapping[TraceKey, TraceFacts] | None = None) -> list[AlertEvent]:
         """Folds live rows in the order given; the same rows in any batches give the same events.
 
-        The health of every judge is watched, with or without a rule. Rows of other runs, and re-scores (revision above
-        0: their trace was folded when first judged), are passed over. The caller gives each (trace, JudgeId) once, and
-        what the rules want to know of traces (`asks_traces`, `trace_fields`).
+        The caller gives each (trace, JudgeId) once, and `facts` of their traces where rules need them (`asks_traces`,
+        `trace_fields`). Rows of other runs are ignored, and so are re-scores (revision above 0), whose trace was folded
+        when first judged. The health of every judge is watched, with or without a rule.
         """
         events: list[AlertEvent] = []
         for score in scores:
@@ -88,7 +90,7 @@ class Engine:
         return events
 
     def fold_round(self, one: AnchorRound) -> list[AlertEvent]:
-        """Folds what a judge said of its anchors; call it between the rows judged before and after it was finished."""
+        """Folds a finished anchor round of a judge; call it between the rows judged before and after its end."""
         opened = [
             series.alert.event_id
             for series in self._watched.series.values()
@@ -98,8 +100,10 @@ class Engine:
         return overdue + self.judges.fold(one, open_alerts=sorted(opened))
 
     def tick(self, now: datetime, *, folded: datetime | None = None) -> list[AlertEvent]:
-        """What only time decides: no data, reminders, and the end of waiting for a judge. Call it when all rows up to
-        about `now` are folded, and all rounds up to `folded` (`now` by default): before its deadline an answer counts.
+        """Events that time alone brings: no data, reminders, and held alerts whose wait for their judge is over.
+
+        Call it when all rows up to about `now` are folded, and all anchor rounds up to `folded` (default: `now`): a
+        round that was finished before an alert's deadline still answers it.
         """
         self._now = now
         events: list[AlertEvent] = []
@@ -109,19 +113,19 @@ class Engine:
                 continue
             series.silent = True
             self._watched.silent[family] = series.key
-            # The instant of the deadline, not of the tick: another process that notices it later says the same.
+            # At the deadline's instant, not the tick's, so that every process makes the same event.
             events.append(explain.silence(series, at=last + limit, limit=limit))
             self._changed[series.key] = None
         for series in self._watched:
             deadline = growth.reminder_due(series, now)
             if deadline is not None:
-                events.append(self._beside(series, growth.reminder(series, at=deadline)))
+                events.append(self._with_judge(series, growth.reminder(series, at=deadline)))
                 self._changed[series.key] = None
         self._retire(now)
         return events + self.judges.tick(folded or now)
 
     def apply(self, action: Action) -> list[AlertEvent]:
-        """Closes the open alerts that an accept or a dismissal is about, and stops the reminders of acknowledged ones.
+        """Applies an action: accept and dismiss close the open alerts they match, acknowledge stops their reminders.
 
         Call it when all rows judged before the action are folded.
         """
@@ -135,7 +139,7 @@ class Engine:
             if action.verb == "acknowledge":
                 series.alert.acknowledged = True
                 continue
-            events.append(self._beside(series, explain.closed_by_action(series, action)))
+            events.append(self._with_judge(series, explain.closed_by_action(series, action)))
             if action.verb == "accept":
                 series.accept()
             else:
@@ -143,12 +147,11 @@ class Engine:
         return events + self.judges.apply(action)
 
     def seed(self, key: SeriesKey, hours: Iterable[HourSums], *, heuristic: bool, at: datetime | None = None) -> None:
-        """Gives a series with a learned baseline what a replay found in the hours before its own first row, or what an
-        overlap until `at` tells, whichever is surer.
+        """Seeds the learned baseline of a series from a replay's `hours` before its first row, or from the overlap with
+        its predecessor until `at`, whichever is more certain.
 
-        Such a series knows from its first row on what it would have needed weeks to learn; that its judge is a
-        heuristic it says before. Nothing happens to one of a rule without a baseline, or with an open alert, or of a
-        rule that is gone.
+        A seeded series knows from its first row on what would take weeks to learn. `heuristic`: whether its judge is
+        one. Does nothing for a rule that is unknown or learns no baseline, and for a series with an open alert.
         """
         rule = self.rules.get(key.rule)
         if rule is None or rule.budget != "quality":
@@ -164,7 +167,7 @@ class Engine:
         self._changed[key] = None
 
     def _begin(self, series: Series, *, at: datetime | None, hours: Iterable[HourSums] = ()) -> None:
-        """The baseline of a series that begins, or is young, from what is known of it and of the JudgeId before it."""
+        """Sets the baseline of a new or young series from `hours`, its predecessor's baseline and their overlap."""
         if series.baseline is None or series.alert is not None or series.rule.budget != "quality":
             return
         old = self._watched.predecessor(series.key)
@@ -176,7 +179,7 @@ class Engine:
 
     @property
     def asks_traces(self) -> bool:
-        """Whether a rule is about what only traces say: how long the app took, or fields to group by."""
+        """Whether a rule needs facts of traces: their latency, or fields to group by."""
         return bool(self.trace_fields) or any(rule.measure == "latency_ms" for rule in self.rules.values())
 
     @property
@@ -185,28 +188,29 @@ class Engine:
         return trace_fields(self.rules.values())
 
     def status(self) -> list[SeriesStatus]:
-        """Every series, as of the last fold and tick, in the order of their keys; those of judges last."""
+        """The status of every series as of the last fold and tick, in the order of their keys; judges' series last."""
         quality = [self._status(series) for series in self._watched]
         return quality + self.judges.status(now=self._now)
 
     def snapshot(self, *, changed_only: bool = False) -> list[SeriesSnapshot]:
-        """The state of all series, or of those that changed since the last snapshot (retired ones say so)."""
+        """The state of all series, or of those changed since the last call; series retired since then as RETIRED."""
         chosen = self._changed if changed_only else self._watched.series
-        taken = [SeriesSnapshot(name, snapshots.RETIRED) for name in self._gone]
+        taken = [SeriesSnapshot(name, snapshots.RETIRED) for name in self._retired]
         taken += [snapshots.of_series(self._watched.series[key]) for key in chosen]
         taken += self._places.snapshot(changed_only=changed_only)
         self._changed.clear()
-        self._gone.clear()
-        self._ways.clear()
+        self._retired.clear()
+        self._routes.clear()
         return taken + self.judges.snapshot(changed_only=changed_only)
 
     def restore(self, taken: Iterable[SeriesSnapshot]) -> list[AlertEvent]:
-        """Continues from snapshots; returns the closing events of open alerts whose rule is gone or was changed.
+        """Continues from snapshots; returns the closing events of open alerts whose rule was removed or changed.
 
-        A series whose rule asks another question now starts anew: its evidence was about another boundary. Where a rule
-        is gone and others have its part, their evidence shrinks as if it had been forgotten.
+        A series whose rule asks another question now starts anew, because its evidence was about another boundary.
+        Where a rule was removed, the other series have larger shares of the promise, and their evidence is scaled down
+        as when series are retired.
         """
-        self._ways.clear()
+        self._routes.clear()
         events: list[AlertEvent] = []
         stored: dict[SeriesKey, Rule] = {}
         for snapshot in taken:
@@ -228,11 +232,11 @@ class Engine:
             old = found.series(found.rule)
             if old.alert is not None:
                 events.append(explain.closed_by_rule_change(old, removed=rule is None))
-            self._gone[snapshot.name] = None
+            self._retired[snapshot.name] = None
         were = Budget(tuple({rule.name: rule for rule in stored.values()}.values()), keys=stored)
         grown = self._watched.scaled_from({key: were.share(key) for key in self._watched.series})
         self._changed |= dict.fromkeys(grown)
-        return [self.judges.beside(event) for event in events]
+        return [self.judges.annotated(event) for event in events]
 
     def _rules_of(self, environment: str, app: str, judge_name: str) -> tuple[Rule, ...]:
         place = (environment, app, judge_name)
@@ -258,42 +262,42 @@ class Engine:
         self, rule: Rule, score: Score, health: JudgeHealth, events: list[AlertEvent], *, facts: TraceFacts | None
     ) -> None:
         group = group_of(rule.group_by, score, facts) if rule.group_by else ()
-        marks = (rule.name, score.environment, score.app, score.judge_name, score.judge_id, group)
-        way = self._ways.get(marks)
-        if way is None:
+        route_key = (rule.name, score.environment, score.app, score.judge_name, score.judge_id, group)
+        route = self._routes.get(route_key)
+        if route is None:
             found = self._series_of(rule, score, facts, events)
             if found is None:
                 self.unwatched += 1
                 return
-            way = self._ways.lead(marks, found)
-        key, series = way.series.key, way.series
+            route = self._routes.add(route_key, found)
+        key, series = route.series.key, route.series
         quiet = self._watched.silent.pop(family_of(key), None) if self._watched.silent else None
         if quiet is not None:
             self._watched.series[quiet].silent = False
             events.append(explain.data_back(self._watched.series[quiet], at=score.judged_at))
             self._changed[quiet] = None
-        alarm_hours = way.alarm_hours(self._watched)
+        alarm_hours = route.alarm_hours(self._watched)
         turn = series.fold(score, alarm_hours=alarm_hours, latency_ms=facts.latency_ms if facts else None)
         if turn is Turn.FIRED:
             fired = kinds.firing(series, share=self._watched.share(key), health=health.share)
-            events.append(self._beside(series, with_model_change(fired, health)))
+            events.append(self._with_judge(series, with_model_change(fired, health)))
         elif turn is Turn.RESOLVED:
-            events.append(self._beside(series, kinds.resolved(series, at=score.judged_at)))
+            events.append(self._with_judge(series, kinds.resolved(series, at=score.judged_at)))
             series.close()
         elif turn is Turn.ESCALATED and effective_severity(rule, heuristic=series.heuristic) == "page":
-            events.append(self._beside(series, kinds.escalated(series, at=score.judged_at)))
+            events.append(self._with_judge(series, kinds.escalated(series, at=score.judged_at)))
 
     def _series_of(self, rule: Rule, score: Score, facts: TraceFacts | None, events: list[AlertEvent]) -> Series | None:
-        """The series that a row is folded into, which has changed by it; None where there is no room for one."""
+        """The series that a row is folded into, recorded as changed; None where the rule has no room for another."""
         key = key_of(rule, score, facts)
-        series = self._watched.series.get(key) or self._let_in(rule, key, score, events)
+        series = self._watched.series.get(key) or self._admit(rule, key, score, events)
         if series is not None:
             self._changed[series.key] = None
         return series
 
-    def _let_in(self, rule: Rule, key: SeriesKey, score: Score, events: list[AlertEvent]) -> Series | None:
-        """The series that a row of a key not yet watched is folded into: its own, or that of the other values, of which
-        an event says that it begins. None where there is no room at all."""
+    def _admit(self, rule: Rule, key: SeriesKey, score: Score, events: list[AlertEvent]) -> Series | None:
+        """The series for a key that is not watched yet: one of its own, or the one that collects the values beyond
+        `max_series`, whose start is an event. None where there is no room at all."""
         room = self._watched.room_of(key)
         if room is None:
             return None
@@ -301,23 +305,23 @@ class Engine:
         if series is None:
             series = kinds.new_series(key=room, rule=rule)
             if (before := self._watched.predecessor(room)) is not None:
-                series.first_judged_at = before.first_judged_at  # what waits now, waited for a judge that was there
+                series.first_judged_at = before.first_judged_at  # this JudgeId continues a judge that was there before
             self._begin(series, at=score.judged_at)
             self._watched.add(series)
             if room != key:
                 events.append(explain.more_values(series, at=score.judged_at))
         return series
 
-    def _beside(self, series: Series, event: AlertEvent) -> AlertEvent:
+    def _with_judge(self, series: Series, event: AlertEvent) -> AlertEvent:
         """The event with what is known of its judge, where it is about verdicts."""
-        return self.judges.beside(event) if series.rule.budget == "quality" else event
+        return self.judges.annotated(event) if series.rule.budget == "quality" else event
 
     def _retire(self, now: datetime) -> None:
-        self._ways.clear()
+        self._routes.clear()
         gone, grown = self._watched.retire(now)
         for key in gone:
             self._changed.pop(key, None)
-            self._gone[snapshots.series_name(key)] = None
+            self._retired[snapshots.series_name(key)] = None
         self._changed |= dict.fromkeys(grown)
         self._places.retire(now)
 
@@ -330,6 +334,6 @@ class Engine:
 
 
 def _same_question(was: Rule, rule: Rule, *, key: SeriesKey) -> bool:
-    """Whether evidence gathered under `was` is evidence under `rule`."""
+    """Whether evidence gathered under the rule `was` still counts under `rule`."""
     watched = rule.watches(environment=key.environment, app=key.app, judge_name=key.judge_name)
     return watched and was.question == rule.question

@@ -1,10 +1,10 @@
-"""In which order rows are folded: by the time they were judged in steps of half a minute, and within one by event time.
+"""The order in which rows are folded: in steps of half a minute of judging time, and within a step by event time.
 
-Rows are read in the order in which they were judged. A consumer that catches up takes one partition after another, and
-slow judges overtake each other: rows from before a fall then come in among those after it and hide it. Within half a
-minute of judging time, which at a hundred times real time is almost an hour of traffic, they are put in order again.
-The order looks at no verdict, so bets stay fixed before the row is seen; and it does not depend on how rows are paged,
-so the same rows give the same events.
+Rows are read in the order in which they were judged. A consumer that catches up reads one partition after another, and
+slow judgements are overtaken by others, so that rows from before a fall come among those after it and hide it. Within a
+step, which at a hundred times real time is almost an hour of traffic, rows are sorted by event time. The order does not
+look at verdicts, so bets stay fixed before the row is seen; and it does not depend on how rows are paged, so the same
+rows give the same events.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final
 from tracejudge.scores import Score
 
 STEP_S: Final = 30
-"""Seconds; how much later an alarm may come for it."""
+"""Length of a step in seconds; an alarm may come this much later because of it."""
 
 
 def step_of(judged_at: datetime, *, step_s: int = STEP_S) -> datetime:
-    """The beginning of the step that the instant lies in; without a length every instant is a step of its own."""
+    """The beginning of the step that contains the instant; the instant itself where `step_s` is 0."""
     if step_s == 0:
         return judged_at
     seconds = int(judged_at.timestamp())
@@ -28,7 +28,7 @@ def step_of(judged_at: datetime, *, step_s: int = STEP_S) -> datetime:
 
 
 def in_order(rows: Iterable[Score], *, step_s: int = STEP_S) -> Iterator[Score]:
-    """Rows that come in the order of (judged_at, trace_id), as they are to be folded; memory is that of one step."""
+    """Sorts rows that come in the order of (judged_at, trace_id) for folding; holds one step of them in memory."""
     step, end = None, None
     held: list[Score] = []
     for row in rows:

@@ -1,8 +1,8 @@
-"""Which rows near the cursor have been folded, so that one that turns up behind it can be told from those.
+"""Remembers which rows near the cursor have been folded, so that rows that turn up behind the cursor are told apart.
 
-A row is stamped when its judge answered and stored when its batch is done: with slow judges some minutes may lie
-between, and the cursor has gone on. Re-reading a stretch behind the cursor finds such rows; this remembers what not to
-fold twice.
+A row's `judged_at` is when its judge answered, but it is stored later: with slow judges by some minutes, by which the
+cursor has moved on. Such rows are found by reading again from behind the cursor; those remembered here are not folded
+twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 from tracejudge.scores import Score
 
 MAX_ROWS: Final = 50_000
-"""400 kB. Beyond it the oldest minutes are forgotten and the stretch that can be re-read becomes shorter."""
+"""400 kB. Beyond it the oldest minutes are forgotten, and less of what is behind the cursor can be read again."""
 
 
 class SeenRows:
@@ -34,7 +34,7 @@ class SeenRows:
         self._floor = 0
 
     def add(self, score: Score) -> bool:
-        """Remembers a row; False when it is known already."""
+        """Remembers a row; False when it was remembered already."""
         key = _hash(score)
         if key in self._minute_of:
             return False

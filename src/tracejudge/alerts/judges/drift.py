@@ -35,14 +35,17 @@ from tracejudge.anchors import AnchorRound
 from tracejudge.scores import JudgeId
 
 LATELY: Final = timedelta(days=30)
-"""A set whose last round is so much older than the latest of all is judged no more: it takes no part any longer."""
+"""An anchor set whose last round is this much older than the latest round of all is no longer taken into account."""
 
 _KIND: Final = "anchors"
 _HELD: Final = "anchors:held"
 
 
 class JudgeDrift:
-    """Pure: rounds and actions in, events out; not thread-safe. It also knows which quality alerts are held back."""
+    """Detects judges that moved, and holds back quality alerts of such judges where the policy says so.
+
+    Pure: takes anchor rounds, actions and instants, returns events. Not thread-safe.
+    """
 
     def __init__(self, policy: DriftPolicy | None = None) -> None:
         self.policy = policy or DriftPolicy()
@@ -51,9 +54,9 @@ class JudgeDrift:
         self._changed: dict[str, None] = {}  # names of snapshots
 
     def fold(self, one: AnchorRound, *, open_alerts: Iterable[str] = ()) -> list[AlertEvent]:
-        """Folds a finished round; one that is not later than the last of its judge is passed over.
+        """Folds a finished round; ignores one that is not later than the judge's last round of the set.
 
-        `open_alerts` are the event ids of this JudgeId's open quality alerts: an event of its own names them.
+        `open_alerts` are the event ids of this JudgeId's open quality alerts, which a drift event names.
         """
         place = (one.set_id, one.judge_id)
         watched = self._watched.get(place)
@@ -92,7 +95,7 @@ class JudgeDrift:
     def _look(
         self, watched: WatchedJudge, known: Mapping[str, bool], *, open_alerts: Iterable[str]
     ) -> list[AlertEvent]:
-        """What the flips of the last round say, while its agreement with the first is not known."""
+        """Events by the flips of the last round, which are used while the agreement with the first is not learned."""
         one, series = watched.last, watched.series["reference"]
         if series.alert is None and series.baseline is not None:
             series.baseline.learn_all()
@@ -108,13 +111,13 @@ class JudgeDrift:
         return []
 
     def standing(self, judge_id: str) -> Standing | None:
-        """What is known of a judge: of several sets and measures the one that moved, else the latest; None without
-        a round."""
+        """The standing of a JudgeId: of several sets and measures one that moved, else the latest; None without a
+        round."""
         mine = [one for one in self.standings() if one.judge_id == judge_id]
         return max(mine, key=lambda one: (one.moved, one.at), default=None)
 
     def standings(self) -> list[Standing]:
-        """All that is known of judges that are still judged, by set, JudgeId and measure."""
+        """The standings of all judges with recent rounds (`LATELY`), in the order of set, JudgeId and measure."""
         found = [
             watched.standing(against)
             for _, watched in sorted(self._lately())
@@ -139,11 +142,11 @@ class JudgeDrift:
 
     @property
     def held(self) -> list[AlertEvent]:
-        """The alerts that are held back, as they began."""
+        """The firing events of the alerts that are held back."""
         return self._held.firing()
 
-    def beside(self, event: AlertEvent) -> AlertEvent:
-        """A quality event with what is known of its judge; one that is held back says so in its evidence."""
+    def annotated(self, event: AlertEvent) -> AlertEvent:
+        """A quality event with what is known of its judge in its evidence; an event that is held back says so there."""
         if event.kind != "firing":
             return self._held.follow(event)
         standing, too_early = self.standing(event.series.judge_id), self._too_early(event)
@@ -163,17 +166,20 @@ class JudgeDrift:
         return since is not None and bool(rounds) and max(rounds) < since
 
     def tick(self, now: datetime) -> list[AlertEvent]:
-        """The alerts that wait no longer (`overdue`), or all of them where the settings hold nothing now."""
+        """Releases the held alerts that are overdue, or all of them where the policy holds none (any more)."""
         return self.overdue(now) if self.policy.on_judge_drift == "hold" else self._held.let_go_all(at=now)
 
     def overdue(self, at: datetime) -> list[AlertEvent]:
-        """The alerts whose time of waiting is over at an instant. Call it before what is folded of that instant: a
-        process that comes late must not find the answer that another one did not wait for."""
+        """Releases the held alerts whose wait has ended by the instant `at`.
+
+        Call it before anything of that instant is folded: a process that runs late must not use an answer that another
+        one did not wait for.
+        """
         return self._held.let_go_overdue(at) if self.policy.on_judge_drift == "hold" else []
 
     def apply(self, action: Action) -> list[AlertEvent]:
-        """Closes what an accept or a dismissal is about. An accepted judge is compared with its last round from now on:
-        how it judges now is the new normal."""
+        """Closes the drift alerts that an accept or a dismissal matches. An accepted judge is compared with its last
+        round from now on."""
         events: list[AlertEvent] = []
         if action.verb not in ("accept", "dismiss"):
             return events
@@ -206,7 +212,7 @@ class JudgeDrift:
         return sorted(every, key=lambda one: (one.key.judge_id, one.key.group))
 
     def snapshot(self, *, changed_only: bool) -> list[SeriesSnapshot]:
-        """The state of all, or of what changed since the last snapshot."""
+        """The state of all judges and held alerts, or of what changed since the last call."""
         taken = [
             SeriesSnapshot(_name(place), {"format": FORMAT, "kind": _KIND, "judge": watched.to_state()})
             for place, watched in self._watched.items()
@@ -220,8 +226,8 @@ class JudgeDrift:
         return taken
 
     def restore(self, snapshot: SeriesSnapshot) -> list[AlertEvent] | None:
-        """Continues from a snapshot of its own, with the closing events of series that the settings now ask for in
-        another way; None for a snapshot of somebody else."""
+        """Continues from a snapshot; returns the closing events of series whose settings have changed, and None where
+        the snapshot is not one of a judge's drift."""
         state = snapshot.state
         if state.get("kind") != _KIND or state.get("format") != FORMAT:
             return None
@@ -242,7 +248,8 @@ class JudgeDrift:
 
     @property
     def _alarm_hours(self) -> float:
-        """A new JudgeId takes the place of the old one; each (set, judge, measure) has an equal part."""
+        """The evidence, in hours, at which a series fires. Each (set, judge name, measure) has an equal share of the
+        promise; a new JudgeId takes over that of the old one."""
         parts = {
             (place[0], watched.last.judge_name, against)
             for place, watched in self._lately()
@@ -252,8 +259,10 @@ class JudgeDrift:
         return between.total_seconds() / 3600.0 * max(1, len(parts))
 
     def _answered(self, one: AnchorRound, *, at: datetime) -> list[AlertEvent]:
-        """The alerts for which a round answers whether it was the judge: to be told now, or held as any of a judge that
-        moved. Of a round that began too early only that it found the judge moved is an answer."""
+        """The alerts that waited for this round: released, or held on where the judge has moved.
+
+        A round that began too early for an alert answers it only when it found that the judge has moved.
+        """
         standing, events = self.standing(one.judge_id), []
         for event in self._held.waiting(one.judge_id):
             if standing is not None and standing.moved:
@@ -264,7 +273,7 @@ class JudgeDrift:
         return events
 
     def _released(self, judge_id: str, *, at: datetime) -> list[AlertEvent]:
-        """The alerts that were held back for a judge that is steady again: the same events, to be told now."""
+        """Releases the held alerts of a judge that is steady again, as the same events."""
         standing = self.standing(judge_id)
         if standing is not None and standing.moved:
             return []
@@ -272,7 +281,7 @@ class JudgeDrift:
 
 
 def _armed(series: Series) -> bool:
-    """Whether the rate is known so well that its series can fire."""
+    """Whether the series can fire: its rate is known well enough."""
     return series.alert is not None or series.baseline is None or series.baseline.smallest_drop is not None
 
 

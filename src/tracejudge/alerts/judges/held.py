@@ -1,5 +1,7 @@
-"""Quality alerts that nobody hears of while their judge has moved, or is asked whether it has: told once it is steady,
-or after a time."""
+"""Holds back quality alerts while their judge has moved, or while an anchor round is asked whether it has.
+
+They are released once the judge is steady, the round has answered, or a time limit has passed.
+"""
 
 from __future__ import annotations
 
@@ -14,49 +16,50 @@ from tracejudge.alerts.series.wording import span
 from tracejudge.alerts.wire import event_from_json, event_to_json
 
 LONGEST_HOLD: Final = timedelta(days=3)
-"""So long an alert waits for its judge at most: one that never gets steady, or is judged no more, must not hide it."""
+"""Longest hold because a judge has moved: a judge that never becomes steady must not hide an alert for ever."""
 
 LONGEST_WAIT: Final = timedelta(minutes=30)
-"""So long an alert waits at most for the round that it asks for: one may have been asked for just before, which is ten
-minutes, and a hundred anchors by a judge that takes ten seconds for each are seventeen more. The judge may be down, or
-the day's calls used up: then the alert is told without an answer."""
+"""Longest wait for the anchor round that an alert asks for: one may have been asked for just before, which is ten
+minutes, and a hundred anchors at ten seconds each are seventeen more. When the judge is down or the day's calls are
+used up, the alert is released without an answer."""
 
 _WAITS_UNTIL: Final = "waits_until"
 
 
 class HeldAlerts:
-    """Pure: events in, the same events out when they are to be told. `changed`: since that was last set to False."""
+    """The held events. Pure: takes events and returns the same events when they are released. `changed` is set to True
+    by every change, and to False by the caller."""
 
     def __init__(self) -> None:
         self.changed = False
         self._events: dict[str, AlertEvent] = {}
-        self._next: datetime | None = None  # no deadline is earlier
+        self._next: datetime | None = None  # the earliest deadline
 
     def __len__(self) -> int:
         return len(self._events)
 
     def begin(self, event: AlertEvent) -> AlertEvent:
-        """Holds an alert back from its beginning on, as its judge moved, and gives it with the mark that says so. One
-        that waited is held as any other from then on."""
+        """Holds back a firing event because its judge has moved; returns it marked as held. An event that waited for a
+        round is held like any other from then on."""
         until, again = event.at + LONGEST_HOLD, event.event_id in self._events
         return self._hold(with_hold(_without(event, _WAITS_UNTIL), because="judge_moved", until=until, again=again))
 
     def wait(self, event: AlertEvent) -> AlertEvent:
-        """Holds an alert back from its beginning on until a round answers it, for `LONGEST_WAIT` at most."""
+        """Holds back a firing event until a round answers it, for `LONGEST_WAIT` at most; returns it marked as held."""
         until = event.at + LONGEST_WAIT
         event = with_hold(event, because="round_asked", until=until)
         return self._hold(replace(event, evidence={**event.evidence, _WAITS_UNTIL: until.isoformat()}))
 
     def firing(self) -> list[AlertEvent]:
-        """The alerts that are held back, as they began."""
+        """The firing events that are held back."""
         return [event for event in self._events.values() if event.kind == "firing"]
 
     def waiting(self, judge_id: str) -> list[AlertEvent]:
-        """The alerts that wait for a round of this judge, as they began."""
+        """The firing events that wait for a round of this JudgeId."""
         return [event for event in self._events.values() if event.series.judge_id == judge_id and _waits(event)]
 
     def follow(self, event: AlertEvent) -> AlertEvent:
-        """An event about an alert, marked too where that is held: nobody has heard of its beginning."""
+        """A later event of an alert: held back and marked as such where the alert's firing event is held."""
         fired = event.alert_id
         if fired == event.event_id or fired not in self._events:
             return event
@@ -69,30 +72,30 @@ class HeldAlerts:
         return event
 
     def let_go_of(self, judge_id: str, *, at: datetime) -> list[AlertEvent]:
-        """The alerts that wait for a judge that is steady again: the same events, to be told now."""
+        """Releases the events of a JudgeId that is steady again, but for those that wait for a round."""
         ours = [event for event in self._events.values() if event.series.judge_id == judge_id]
         waiting = {event.event_id for event in ours if _waits(event)}
         told = [event for event in ours if event.alert_id not in waiting]
         return self._let_go(told, at=at, words="held back until its judge was steady again")
 
     def answer(self, event: AlertEvent, *, at: datetime, words: str) -> list[AlertEvent]:
-        """Lets an alert go that waited for a round, as it is given: with what the round says."""
+        """Releases an alert that waited for a round; `event` is its firing event with what the round found."""
         self._events[event.event_id] = event
         return self._let_go(self._parts(event.event_id), at=at, words=words)
 
     def let_go_all(self, *, at: datetime) -> list[AlertEvent]:
-        """All of them, when the settings hold nothing any more."""
+        """Releases all events, when the settings no longer hold any back."""
         return self._let_go(
             list(self._events.values()), at=at, words="held back because of its judge until the settings changed"
         )
 
     def let_go_overdue(self, now: datetime) -> list[AlertEvent]:
-        """Those that have waited for `LONGEST_HOLD`, or in vain for a round. Cheap while there are none."""
+        """Releases alerts held for `LONGEST_HOLD`, and those that waited for a round in vain. Cheap without any."""
         if self._next is None or now < self._next:
             return []
         told: list[AlertEvent] = []
         for event in sorted(self.firing(), key=_deadline):
-            # The instant of the deadline, not of the tick: another process that notices it later says the same.
+            # At the deadline's instant, not the tick's, so that every process makes the same event.
             if now >= _deadline(event):
                 words = f"held back for {span(LONGEST_HOLD)}, as its judge had moved"
                 if _waits(event):
@@ -106,7 +109,7 @@ class HeldAlerts:
         return [event_to_json(event) for event in self._events.values()]
 
     def restore(self, state: Iterable[dict[str, Any]]) -> None:
-        """Holds what was held, and nothing else."""
+        """Replaces the held events by those of the state."""
         self._events = {event.event_id: event for event in map(event_from_json, state)}
         self._look_ahead()
 
@@ -120,7 +123,7 @@ class HeldAlerts:
         self._next = min(map(_deadline, self.firing()), default=None)
 
     def _parts(self, fired: str) -> list[AlertEvent]:
-        """An alert as it began, and as it became a page."""
+        """The firing event of an alert and, where there is one, its escalation."""
         return [event for event in self._events.values() if event.alert_id == fired]
 
     def _let_go(self, told: Iterable[AlertEvent], *, at: datetime, words: str) -> list[AlertEvent]:

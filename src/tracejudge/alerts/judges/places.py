@@ -1,4 +1,4 @@
-"""The health of every judge in every application, with or without a rule."""
+"""The health of every judge in every (environment, app), with or without a rule."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tracejudge.alerts.series.watched import RETIRE_AFTER
 from tracejudge.scores import Score
 
 MAX_JUDGE_PLACES: Final = 10_000
-"""Judges times applications whose health is watched: names of applications come from producers."""
+"""Most (environment, app, JudgeId) whose health is watched: names of applications come from producers."""
 
-_Place = tuple[str, str, str, str]  # of a JudgePlace, which is made only where one begins
+_Place = tuple[str, str, str, str]  # the values of a JudgePlace, which is built only where it is needed
 
 
 class JudgePlaces:
-    """What is known of judges, by where they judge."""
+    """The health of judges by JudgePlace."""
 
     def __init__(self) -> None:
         self._health: dict[_Place, JudgeHealth] = {}
@@ -30,7 +30,7 @@ class JudgePlaces:
         return len(self._health)
 
     def of(self, score: Score) -> JudgeHealth | None:
-        """The health that a row is about to change; None beyond the limit."""
+        """The health that a row is about to change, recorded as changed; None beyond the limit."""
         place = (score.environment, score.app, score.judge_name, score.judge_id)
         health = self._health.get(place)
         if health is None:
@@ -41,11 +41,11 @@ class JudgePlaces:
         return health
 
     def at(self, place: JudgePlace) -> JudgeHealth | None:
-        """The health in one place."""
+        """The health in one place; None where no row was folded."""
         return self._health.get(place)
 
     def before(self, score: Score) -> str | None:
-        """The JudgeId of the row's judge that was judging there last, beside the row's own; None when there is none."""
+        """The JudgeId that judged last under the row's judge name in its place, other than its own; None for none."""
         here = (score.environment, score.app, score.judge_name)
         others = [
             (one.last_judged_at, judge_id)
@@ -55,7 +55,7 @@ class JudgePlaces:
         return max(others)[1] if others else None
 
     def retire(self, now: datetime) -> None:
-        """Forgets those that have judged nothing for a month."""
+        """Forgets the places without a row for `RETIRE_AFTER`."""
         for place, health in list(self._health.items()):
             if health.last_judged_at is not None and now - health.last_judged_at > RETIRE_AFTER:
                 del self._health[place]
@@ -63,7 +63,7 @@ class JudgePlaces:
                 self._gone[snapshots.health_name(JudgePlace(*place))] = None
 
     def snapshot(self, *, changed_only: bool) -> Iterator[SeriesSnapshot]:
-        """The state of all, or of those that changed since the last snapshot (retired ones say so)."""
+        """The state of all places, or of those changed since the last call; places retired since then as RETIRED."""
         gone, chosen = list(self._gone), list(self._changed if changed_only else self._health)
         self._gone.clear()
         self._changed.clear()

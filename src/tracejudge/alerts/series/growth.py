@@ -1,4 +1,4 @@
-"""What becomes of an alert that stays open: it grows into a page, or is told again because nobody took it up."""
+"""Events of an alert that stays open: it escalates to a page, or a reminder is sent as nobody acknowledged it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracejudge.counted import counted
 
 
 def escalated(series: Series, *, at: datetime) -> AlertEvent:
-    """The event of an open alert whose fall turned out to be worth a page; once for each alert."""
+    """The event of an open alert that has become a page; once for each alert."""
     alert = _open(series)
     since = wording.rate_of(series.since_start)
     hours = series.page.hours if series.page is not None else None
@@ -39,19 +39,19 @@ def escalated(series: Series, *, at: datetime) -> AlertEvent:
 
 
 def reminder_due(series: Series, now: datetime) -> datetime | None:
-    """The instant at which an open alert was to be told again; None where there is none, or it is to come."""
+    """The instant at which a reminder of the open alert was due; None without an open alert, or before it is due."""
     alert, after = series.alert, series.rule.reminder
     if alert is None or after is None or alert.acknowledged:
         return None
     last = alert.told_at or alert.at
     times = (now - last) // after
-    # Of several that were missed (the loop was away) the latest stands for all. The instant of the deadline, not of the
-    # tick: another process that notices it later says the same.
+    # Of several that were missed while the loop was down only the latest is sent. At the deadline's instant, not the
+    # tick's, so that every process makes the same event.
     return last + times * after if times >= 1 else None
 
 
 def reminder(series: Series, *, at: datetime) -> AlertEvent:
-    """An open alert, told again."""
+    """The reminder of an open alert."""
     alert = _open(series)
     alert.told_at = at
     summary = f"{wording.subject(series)}: still open after {wording.span(at - alert.at)}, and not acknowledged"

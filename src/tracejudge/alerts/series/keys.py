@@ -1,4 +1,4 @@
-"""Which rows are one series, which series belong together, and in what order they are told."""
+"""Keys of series: which rows make up one series, which series form a family, and how series are ordered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tracejudge.scores import Score, TraceFacts
 
 
 class Family(NamedTuple):
-    """The series that fall silent together: all groups and JudgeIds of a rule's judge in one place."""
+    """The series that fall silent together: all groups and JudgeIds of a rule's judge in one (environment, app)."""
 
     rule: str
     environment: str
@@ -37,7 +37,7 @@ def key_of(rule: Rule, score: Score, facts: TraceFacts | None = None) -> SeriesK
 
 
 def judge_key(score: Score) -> SeriesKey:
-    """The key of what is told about a judge in one place, and not about its verdicts."""
+    """The key of events about a judge's health in one (environment, app), as opposed to its verdicts."""
     return SeriesKey(
         rule=HEALTH_RULE,
         environment=score.environment,

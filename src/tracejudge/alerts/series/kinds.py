@@ -1,4 +1,4 @@
-"""Which series a rule makes, and in which words its alerts are told: the one place that knows all kinds."""
+"""The kinds of series: which one a rule makes, and which module words its events."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tracejudge.alerts.series.window_series import WindowSeries
 
 
 def kind_of(rule: Rule) -> type[Series]:
-    """The kind of series that a rule watches with."""
+    """The class of a rule's series."""
     if isinstance(rule, ThresholdRule):
         return WindowSeries
     return VolumeSeries if isinstance(rule, VolumeRule) else Series
 
 
 def new_series(*, key: SeriesKey, rule: Rule) -> Series:
-    """A series that has seen nothing."""
+    """A series that has seen no row."""
     return kind_of(rule)(key=key, rule=rule)
 
 
@@ -44,7 +44,7 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
 
 
 def escalated(series: Series, *, at: datetime) -> AlertEvent:
-    """The event of an open alert that turned out to be worth a page."""
+    """The event of an open alert that has become a page."""
     if isinstance(series, WindowSeries):
         return window_words.escalated(series, at=at)
     return growth.escalated(series, at=at)

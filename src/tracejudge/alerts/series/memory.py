@@ -1,4 +1,4 @@
-"""What one series under one rule has seen and what it believes, and all of that as JSON values."""
+"""The state of one series under one rule, and its form as JSON values."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ WARM_AT: Final = 0.10
 
 
 class SeriesMemory:
-    """The parts of a series. How rows change them is decided in `state.py`."""
+    """The state of a series. How rows change it is decided in `state.py`."""
 
     def __init__(self, *, key: SeriesKey, rule: Rule) -> None:
         self.key = key
         self.rule = rule
-        self.promise = rule.false_alarms or USUAL  # about all series of its place together, as whoever watches it says
+        self.promise = rule.false_alarms or USUAL  # of all series of its (environment, app) together; set by Watched
         self.backfill_s = rule.backfill_s
         self.baseline = _baseline_of(rule)
-        # Before a baseline is known nothing is armed, and the boundary is not looked at.
+        # Until a baseline is known the prior is zero, so nothing can fire, and the boundary is not used.
         known = rule.fixed_boundary
         fixed = Bets(known) if known is not None else Bets(0.5, prior=(0.0,) * len(PRIOR))
         self.detector = DropDetector(fixed)
@@ -47,25 +47,25 @@ class SeriesMemory:
         self.last_judged_at: datetime | None = None
         self.repeats = Repeats()
         self.sums = Sums()
-        self.origin = Sums()  # the rows before it belong to an earlier incident
+        self.origin = Sums()  # the sums when the last incident ended
         self.examples = Examples()
         self.too_late = 0
         self.unusable = 0
         self.heuristic = False
-        self.events = 0  # so far: numbers them
+        self.events = 0  # number of events so far; part of the next event's id
         self.silent = False  # the no_data event of its family was raised on this series
         self.alert: OpenAlert | None = None
         self.page = page_evidence_of(rule)
-        self.begun: Mapping[str, Any] | None = None  # where its baseline came from, until its first row said so
+        self.begun: Mapping[str, Any] | None = None  # where its baseline came from, until an event has said so
 
     @property
     def evidence_hours(self) -> float:
-        """Compare it with the alarm level; it stands still while an alert is open."""
+        """The evidence for a drop, in hours, to compare with the alarm level; constant while an alert is open."""
         return self.detector.evidence_hours
 
     @property
     def boundary(self) -> float | None:
-        """The rate whose loss is told, as of the last row; None while none is known."""
+        """The rate below which a drop is reported, as of the last row; None while none is known."""
         if self.baseline is not None and not any(self.detector.bets.prior):
             return None
         return self.detector.bets.boundary
@@ -78,7 +78,7 @@ class SeriesMemory:
 
     @property
     def before_start(self) -> Bucket:
-        """The rows between the last incident and the drop; all of them when none is suspected."""
+        """The rows between the last incident and the drop; all rows since the incident when no drop is suspected."""
         start = self.alert.start if self.alert is not None else self.detector.start
         end = start.before if start is not None else self.sums
         return end.since(self.origin) if end.n >= self.origin.n else Bucket()
@@ -123,7 +123,7 @@ class SeriesMemory:
         series.repeats = Repeats.from_state(state.get("repeats", {}))  # older snapshots have none
         series.watermark = Watermark(_instant(state["watermark"]))
         series.last_judged_at = _instant(state["last_judged_at"])
-        # Older snapshots do not say: judged for ever, as it was taken for then.
+        # Older snapshots do not have it: they took the series as judged since ever.
         series.first_judged_at = _instant(state.get("first_judged_at", "1970-01-01T00:00:00+00:00"))
         series.sums = Sums.from_state(state["sums"])
         series.origin = Sums.from_state(state["origin"])
@@ -149,7 +149,7 @@ def _baseline_of(rule: Rule) -> Baseline | None:
     if isinstance(rule, MaxDropRule):
         return Baseline(drop=rule.max_drop, reference_h=parse_duration(rule.reference) / timedelta(hours=1))
     if isinstance(rule, DriftRule):
-        # Half of the smallest fall that matters is part of the null; all of it would hide that very fall.
+        # Half of the smallest drop that matters belongs to the null hypothesis; all of it would hide that very drop.
         return Baseline(drop=rule.min_drop / 2.0)
     return None
 

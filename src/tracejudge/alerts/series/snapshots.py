@@ -1,4 +1,4 @@
-"""The engine's state as JSON values, one snapshot a series: a shortcut, never the truth."""
+"""The engine's state as JSON values, one snapshot per series: a shortcut, as it can be folded again from the scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracejudge.alerts.series.kinds import kind_of
 from tracejudge.alerts.series.state import Series
 
 FORMAT: Final = 1
-"""Of the state; another one is not understood, and the series starts anew."""
+"""Version of the state; a snapshot of another format is ignored, and the series starts anew."""
 
 RETIRED: Final[Mapping[str, Any]] = {"format": FORMAT, "kind": "retired"}
 
@@ -30,7 +30,7 @@ class SeriesSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFound:
-    """A series as it was, with the rule it was watched under."""
+    """The stored state of a series, with the rule it was watched under."""
 
     key: SeriesKey
     rule: Rule
@@ -43,7 +43,7 @@ class SeriesFound:
 
 @dataclass(frozen=True, slots=True)
 class HealthFound:
-    """A judge's health as it was."""
+    """The stored state of a judge's health."""
 
     place: JudgePlace
     health: JudgeHealth
@@ -76,7 +76,7 @@ def of_health(place: JudgePlace, health: JudgeHealth) -> SeriesSnapshot:
 
 
 def read(snapshot: SeriesSnapshot) -> SeriesFound | HealthFound | None:
-    """What a snapshot holds; None when it is retired or of another format."""
+    """The content of a snapshot; None when it is retired, of another format or of another kind."""
     state = snapshot.state
     if state.get("format") != FORMAT:
         return None

@@ -1,4 +1,4 @@
-"""One series under one rule: how each row changes what it has seen and believes, and when it changes its mind."""
+"""One series under one rule: how each row changes its state, and when it fires, escalates and resolves."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ PENDING_SHARE: Final = 0.1
 """A series is pending while its evidence is above this share of the alarm level."""
 
 MIN_ROWS_OF_A_DROP: Final = 5
-"""Verdicts since the estimated start below which nothing fires: after a long silence three failures could otherwise
-reach the alarm level. A gate only removes alarms, so the promise stands; a breakdown from 95 % to 0 takes 6 anyway.
-"""
+"""Nothing fires with fewer verdicts than this since the estimated start: after a long silence three failures could
+otherwise reach the alarm level. It only removes alarms, so the promise holds; a fall from 95 % to 0 takes 6 anyway."""
 
 LONGEST_STEP_H: Final = 24.0
-"""Silence beyond this adds nothing: it is no evidence. Less time than passed only makes the promise more careful."""
+"""Most hours counted between two rows: longer silence is no evidence. Counting less time than passed only makes the
+promise more conservative."""
 
 TOO_LATE: Final = timedelta(hours=48)
-"""A row further than this behind the watermark belongs to the past: not folded, only counted."""
+"""A row further than this behind the watermark is not folded, only counted."""
 
 SMALLEST_PROBABILITY: Final = 1e-7
-"""A row sampled with less (or with no probability at all) is no observation: the square of its weight would swallow
-those of ordinary rows in a double, or be infinite, and silence the series for good. Not folded, only counted."""
+"""A row sampled with a smaller probability, or with one outside (0, 1], is not folded, only counted: the square of its
+weight would swallow those of ordinary rows in a double, or be infinite, and silence the series for good."""
 
 
 class Turn(Enum):
@@ -48,12 +48,13 @@ class Series(SeriesMemory):
     """Folds the rows of one series. Which rows belong to it, and what an event says, is decided elsewhere."""
 
     def fold(self, score: Score, *, alarm_hours: float, latency_ms: float | None = None) -> Turn | None:
-        """Folds a row; FIRED when it carries the evidence to `alarm_hours`, RESOLVED when it closes the alert.
+        """Folds a row; FIRED when it brings the evidence to `alarm_hours`, RESOLVED when the open alert is over,
+        ESCALATED when it becomes a page; otherwise None.
 
-        An open alert is left with an empty `event_id`; a closed one stays in `alert` until `close`.
+        After FIRED the alert's `event_id` is still empty; after RESOLVED the alert stays in `alert` until `close`.
         """
         event_time, judged_at = score.event_time, score.judged_at
-        at = min(event_time, judged_at)  # a producer's fast clock must not start a drop in the future
+        at = min(event_time, judged_at)  # a producer's clock that is ahead must not start a drop in the future
         before = self.watermark
         reached = self.watermark = before.seen(event_time, arrived_at=judged_at)
         hours = 0.0 if reached is before else min(reached.advance_s(before) / 3600.0, LONGEST_STEP_H)
@@ -61,7 +62,7 @@ class Series(SeriesMemory):
             self.last_judged_at = judged_at
             self.first_judged_at = self.first_judged_at or judged_at
         self.heuristic = "heuristic" in score.flags
-        mind = self.alert.recovery if self.alert is not None else self.detector
+        detector = self.alert.recovery if self.alert is not None else self.detector
         measure = self.rule.measure
         passed = good(
             measure,
@@ -72,14 +73,14 @@ class Series(SeriesMemory):
             judged_since=self.first_judged_at,
         )
         if passed is None:
-            self._pass_time(mind, hours)
+            self._pass_time(detector, hours)
             return None
         if reached.at is not None and reached.at - event_time > TOO_LATE:
             self.too_late += 1
             return None
         if not SMALLEST_PROBABILITY <= score.inclusion_probability <= 1.0:  # nan, too
             self.unusable += 1
-            self._pass_time(mind, hours)
+            self._pass_time(detector, hours)
             return None
         weight = score.weight if measure in WEIGHTED else 1.0
         earlier = self.repeats.before(score.content_hash, at, weight) if measure == "quality" else None
@@ -91,14 +92,14 @@ class Series(SeriesMemory):
         place = Place(at, self.sums, judged_at)
         bets = self._learn_until(hour_at)
         learning = self.alert.aside if self.alert is not None else self.baseline
-        # Asked for only where it is used: most series have no hours that differ.
+        # Computed only where it is used: most series have no daily season.
         differ = self.baseline is not None and self.baseline.spread > 0.0
         hour = learning.hour_so_far(at) if learning is not None and differ else None
-        if isinstance(mind, RecoveryDetector):
-            mind.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place)
+        if isinstance(detector, RecoveryDetector):
+            detector.observe(passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place)
         elif self.baseline is None or bets is not None:
-            # Before a baseline is known there is no bet, and no time to bet in.
-            mind.observe(
+            # Before a baseline is known there is no bet, and no time passes for the detector.
+            detector.observe(
                 passed=passed, weight=scaled.weight, deff=scaled.deff, hours=hours, place=place, bets=bets, hour=hour
             )
         if self.page is not None:
@@ -119,13 +120,13 @@ class Series(SeriesMemory):
             return self._maybe_escalate(self.alert, alarm_hours)
         return self._maybe_fire(judged_at, alarm_hours)
 
-    def _pass_time(self, mind: DropDetector | RecoveryDetector, hours: float) -> None:
-        mind.pass_time(hours)
+    def _pass_time(self, detector: DropDetector | RecoveryDetector, hours: float) -> None:
+        detector.pass_time(hours)
         if self.page is not None:
             self.page.pass_time(hours)
 
     def _page_bets(self, at: datetime) -> Bets | None:
-        """The bets for a row served at `at`, also while an alert is open, and the baseline stands still."""
+        """The bets for a row served at `at`, also while an alert is open and the baseline does not learn."""
         return self.detector.bets if self.baseline is None else self.baseline.bets(at)
 
     def _size(self, alarm_hours: float) -> Severity:
@@ -141,7 +142,8 @@ class Series(SeriesMemory):
         return Turn.ESCALATED
 
     def _fold_repeat(self, *, passed: bool, weight: float, before: float, hour_at: int, hours: float) -> None:
-        """A content that was an observation within the hour already: time passes, rates move, evidence does not."""
+        """Folds a row whose content was observed within the last hour: time passes and the rates change, but it is no
+        further evidence."""
         bets = self._learn_until(hour_at)
         if self.alert is not None:
             self.alert.recovery.pass_time(hours)
@@ -155,10 +157,8 @@ class Series(SeriesMemory):
         self.sums = self.sums.plus_repeat(passed=passed, weight=weight, before=before)
 
     def _learn_until(self, hour_at: int) -> Bets | None:
-        """Lets the baseline grow, and gives the bets for a row served in the hour `hour_at`; None where there are none.
-
-        Without a watermark the row's own hour stands for it.
-        """
+        """Lets the baseline learn up to the watermark (without one: up to `hour_at`), and returns the bets for a row
+        served in the hour `hour_at`; None without a baseline, while an alert is open, and while no drop can be told."""
         if self.baseline is None or self.alert is not None:
             return None
         reached = self.watermark.at
@@ -197,13 +197,13 @@ class Series(SeriesMemory):
         return self.sums.n_eff_since(start.before) >= self.rule.min_effective_samples
 
     def scale_evidence(self, factor: float) -> None:
-        """Takes what speaks for an alert times a factor of at most 1: its share of the promise has grown by as much."""
+        """Multiplies the evidence by `factor` <= 1, when the series' share of the promise has grown by 1/factor."""
         self.detector.scale(factor)
         if self.page is not None:
             self.page.scale(factor)
 
     def close(self) -> None:
-        """Ends the open alert: the evidence starts at nothing, and the rows so far belong to the past."""
+        """Ends the open alert: the evidence starts at zero, and the rows so far belong to the past incident."""
         self.alert = None
         self.detector.reset()
         if self.page is not None:
@@ -211,9 +211,9 @@ class Series(SeriesMemory):
         self.origin = self.sums
 
     def accept(self) -> None:
-        """What the open alert tells of is how things are now: the evidence and the baseline begin anew with it.
+        """Takes the level since the fall as the new normal: a learned baseline starts anew from the rows since then.
 
-        A rule with a minimum has nothing to learn: it only starts again.
+        Closes the alert. A rule with a minimum has no baseline: only its evidence starts again.
         """
         if self.alert is not None and self.alert.aside is not None:
             self.baseline = self.alert.aside
@@ -221,7 +221,7 @@ class Series(SeriesMemory):
         self.close()
 
     def dismiss(self) -> None:
-        """The open alert was false: all that was delivered since is normal too, and the baseline learns it."""
+        """Takes the open alert as false: the rows since the fall are normal too, and the baseline learns them."""
         if self.alert is not None and self.alert.aside is not None and self.baseline is not None:
             self.baseline.absorb(self.alert.aside)
         self.close()

@@ -1,4 +1,4 @@
-"""Which series there are: who is let in, what share of the promise each has, who is silent, and who is forgotten."""
+"""The registry of series: which are admitted, each one's share of the promise, which are silent, which are retired."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tracejudge.alerts.series.keys import Family, family_of, order_of, recency
 from tracejudge.alerts.series.state import Series
 
 MAX_SLICES_PER_RULE: Final = 1000
-"""Of all applications together: names of applications come from producers. What is beyond them is not watched, and
-counted. A new JudgeId takes no further place."""
+"""Most slices of a rule over all applications, whose names come from producers. Rows beyond it are counted and not
+watched. A new JudgeId in a slice does not count again."""
 
 RETIRE_AFTER: Final = timedelta(days=30)
-"""A quiet series without a row for so long is forgotten, and its part of the alarm budget goes to the others."""
+"""A series without an alert and without a row for this long is retired; its share of the promise goes to the others."""
 
 
 class Retired(NamedTuple):
-    """Who was forgotten, and whose share of the promise has grown by it."""
+    """The series that were retired, and those whose share of the promise has grown by it."""
 
     gone: list[SeriesKey]
     grown: list[SeriesKey]
 
 
 class _Slice(NamedTuple):
-    """One place of a rule, whatever JudgeIds have judged there."""
+    """A slice of a rule, whatever JudgeIds have judged in it."""
 
     family: Family
     group: tuple[tuple[str, str], ...]
@@ -45,16 +45,16 @@ class Watched:
         self._rules = tuple(rules)
         self._promises = promises or Promises()
         self.series: dict[SeriesKey, Series] = {}
-        self.silent: dict[Family, SeriesKey] = {}  # of each family without rows the series that says so
-        self.shares = 0  # rises whenever a share may have changed
+        self.silent: dict[Family, SeriesKey] = {}  # by silent family, the series that raised the no_data event
+        self.shares = 0  # version: rises whenever a share may have changed
         self._budget = Budget(self._rules, promises=self._promises)
         self._slices: defaultdict[_Slice, dict[SeriesKey, None]] = defaultdict(dict)
         self._by_name = {rule.name: rule for rule in self._rules}
         self._per_rule: Counter[str] = Counter()
-        self._named: Counter[tuple[str, str, str]] = Counter()  # slices with values of their own, by application
+        self._named: Counter[tuple[str, str, str]] = Counter()  # slices but for OTHER, by (rule, environment, app)
 
     def __iter__(self) -> Iterator[Series]:
-        """In the order of their keys."""
+        """The series in the order of their keys."""
         return iter(self.series[key] for key in sorted(self.series, key=order_of))
 
     def has_room(self, key: SeriesKey) -> bool:
@@ -67,14 +67,14 @@ class Watched:
         return rule is None or not key.group or is_other(key) or self._named[_place(key)] < rule.max_series
 
     def room_of(self, key: SeriesKey) -> SeriesKey | None:
-        """The key under which rows of this one are watched: its own, that of the other values, or none at all."""
+        """The key under which rows of `key` are watched: `key`, that of the OTHER values, or None without room."""
         if self.has_room(key):
             return key
         other = replace(key, group=tuple((name, OTHER) for name, _ in key.group))
         return other if key.group and self.has_room(other) else None
 
     def add(self, series: Series) -> None:
-        """A series that is watched from now on."""
+        """Watches a series from now on."""
         key = series.key
         self.series[key] = series
         series.promise = self._promises.of(series.rule, environment=key.environment, app=key.app)
@@ -88,7 +88,7 @@ class Watched:
             self.silent[family_of(key)] = key
 
     def share(self, key: SeriesKey) -> float:
-        """The part of the promise of its (environment, app) that is the series' own, in (0, 1]."""
+        """The series' share of the promise of its (environment, app), in (0, 1]."""
         return self._budget.share(key)
 
     def alarm_hours(self, series: Series) -> float:
@@ -96,12 +96,12 @@ class Watched:
         return self._budget.alarm_hours(series.key, series.rule)
 
     def predecessor(self, key: SeriesKey) -> Series | None:
-        """The series of the same slice under the JudgeId that was judging last before; None when there is none."""
+        """The series of the same slice under another JudgeId, the one with the latest row; None when there is none."""
         same = (self.series[other] for other in self._slices.get(_slice_of(key), ()) if other.judge_id != key.judge_id)
         return max((one for one in same if one.last_judged_at is not None), key=recency, default=None)
 
     def latest(self) -> list[tuple[Family, Series]]:
-        """Of each family, in order, the series with the latest row: an older JudgeId or a rare group is not silence."""
+        """By family, in order, the series with the latest row: an older JudgeId or a rare group is not silence."""
         found: dict[Family, Series] = {}
         for key, series in self.series.items():
             if series.last_judged_at is None:
@@ -113,9 +113,11 @@ class Watched:
         return sorted(found.items(), key=lambda item: item[0])
 
     def retire(self, now: datetime) -> Retired:
-        """Forgets the quiet series that have had no row for `RETIRE_AFTER`. Others get their shares, and less evidence
-        fires then: what they have by now shrinks alike, or the sum of share x evidence would jump, and the promise with
-        it be broken."""
+        """Retires the series that have no alert and had no row for `RETIRE_AFTER`.
+
+        The others get their shares and fire at less evidence from then on. So the evidence they have by now is scaled
+        down alike: the sum of share x evidence would jump otherwise, which would break the promise.
+        """
         keep = set(self.silent.values())
         old = [
             key
@@ -132,7 +134,7 @@ class Watched:
         return Retired(old, self.scaled_from(before))
 
     def scaled_from(self, before: Mapping[SeriesKey, float]) -> list[SeriesKey]:
-        """Scales the evidence of those whose share is larger than it was `before`; their keys."""
+        """Scales down the evidence of series whose share is larger than `before`; returns their keys."""
         grown = []
         for key, series in self.series.items():
             share = self.share(key)
