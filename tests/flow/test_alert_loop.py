@@ -418,9 +418,9 @@ def test_a_first_start_on_history_tells_of_what_is_still_open_only(world: World)
     assert [event.event_id for event in world.channel.events] == [events[2].event_id]
 
 
-def judged_now(world: World, rows: list[Score]) -> list[Score]:
+def judged_now(world: World, rows: list[Score], *, ago: timedelta = timedelta(hours=1)) -> list[Score]:
     """As a consumer that is given weeks of answers at once judges them."""
-    first = world.store.now() - timedelta(hours=1)
+    first = world.store.now() - ago
     return [replace(row, judged_at=first + timedelta(milliseconds=100 * k)) for k, row in enumerate(rows)]
 
 
@@ -449,6 +449,75 @@ def test_an_end_among_old_answers_is_told_where_its_beginning_was(world: World) 
     world.store.scores.insert(history[130:])
     assert kinds(loop.tick()) == ["resolved"]
     assert kinds(world.channel.events) == ["firing", "resolved"]
+
+
+def resting(world: World, number: int) -> Score:
+    """One more old answer that was judged just now."""
+    return world.row(number, judged_at=world.store.now() - timedelta(seconds=2))
+
+
+OUTBOX = "SELECT state, count() FROM outbox FINAL GROUP BY state"
+
+
+def test_an_alert_among_old_answers_waits_while_more_of_them_are_judged(world: World) -> None:
+    """A consumer works through ten days of answers; in them an incident begins in one round and ends in another."""
+    world.base -= timedelta(days=10)
+    history = judged_now(world, world.rows((100, True), (30, False), (200, True)), ago=timedelta(minutes=2))
+    world.store.scores.insert([*history[:130], resting(world, 901)])
+    loop = world.loop()
+    assert kinds(loop.tick()) == ["firing"]
+    assert world.channel.attempts == 0
+    loop.close()
+    world.store.scores.insert([*history[130:], resting(world, 902)])
+    assert kinds(world.loop("two").tick()) == ["resolved"]
+    assert world.channel.attempts == 0
+    assert world.store.query(OUTBOX) == [("given_up", 2)]
+    assert kinds(world.stored()) == ["firing", "resolved"]
+
+
+def test_one_that_is_open_when_they_are_through_or_come_to_the_last_day_is_told(world: World) -> None:
+    world.base -= timedelta(days=10)
+    history = judged_now(world, world.rows((100, True), (30, False)), ago=timedelta(minutes=2))
+    world.store.scores.insert([*history, resting(world, 901)])
+    loop = world.loop()
+    assert kinds(loop.tick()) == ["firing"]
+    assert world.channel.attempts == 0
+    live = world.store.now() - timedelta(minutes=1)
+    world.store.scores.insert([world.row(900, passed=False, event_time=live, judged_at=live)])
+    loop.tick()
+    assert kinds(world.channel.events) == ["firing"], "the latest answers fail as well"
+
+
+def test_one_that_is_open_when_old_answers_are_through_is_told_and_so_is_its_end(world: World) -> None:
+    world.base -= timedelta(days=10)
+    rows = world.rows((100, True), (30, False), (200, True))
+    history = judged_now(world, rows, ago=timedelta(minutes=2))
+    world.store.scores.insert([*history[:130], resting(world, 901)])
+    loop = world.loop()
+    assert kinds(loop.tick()) == ["firing"]
+    assert world.channel.attempts == 0
+    world.clock.advance(400)
+    loop.tick()
+    assert kinds(world.channel.events) == ["firing"]
+    world.store.scores.insert(history[130:])
+    loop.tick()
+    assert kinds(world.channel.events) == ["firing", "resolved"]
+
+
+def test_nothing_waits_where_no_verdict_rests(world: World) -> None:
+    world.base -= timedelta(days=10)
+    world.store.scores.insert(judged_now(world, world.rows((100, True), (30, False)), ago=timedelta(minutes=2)))
+    assert kinds(world.loop().tick()) == ["firing"]
+    assert kinds(world.channel.events) == ["firing"], "all that there is was looked at"
+
+
+def test_a_consumer_that_is_behind_for_good_holds_no_alert_back_for_ever(world: World) -> None:
+    world.base -= timedelta(days=2)
+    world.store.scores.insert(judged_now(world, world.rows((100, True), (30, False)), ago=timedelta(hours=4)))
+    at = world.store.now() - timedelta(minutes=1)
+    world.store.scores.insert([world.row(131, passed=False, judged_at=at), resting(world, 132)])
+    assert kinds(world.loop().tick()) == ["firing"]
+    assert kinds(world.channel.events) == ["firing"]
 
 
 def test_silence_is_told_once_across_restarts(world: World) -> None:

@@ -24,7 +24,7 @@ from tracejudge.alerts.telling.grouping import compose
 from tracejudge.alerts.telling.notify import message_of
 from tracejudge.clock import Clock
 from tracejudge.store import OutboxItem, Store
-from tracejudge_consumer.alerting.staleness import STALE_AFTER, too_late
+from tracejudge_consumer.alerting.staleness import LONG_OVER, STALE_AFTER, is_long_over, too_late, waits
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ class Deliveries:
         self._clock = clock
         self._save = save
         self._checkpoint = checkpoint
+        self._catching_up: Callable[[], AbstractSet[str]] = frozenset
         self.restore({})
 
     def restore(self, stored: Mapping[str, Mapping[str, Any]]) -> list[SeriesSnapshot]:
@@ -90,6 +91,7 @@ class Deliveries:
         now = self._clock.now()
         items = []
         late = too_late(events, still_open=still_open, now=now)
+        untold = self._given_up_untold({event.alert_id for event in events if is_long_over(event, now=now)}, now=now)
         for event in events:
             silence = next((action for action in silences if action.silences(event)), None)
             for name, policy in self._policies.items():
@@ -100,12 +102,36 @@ class Deliveries:
                     item = replace(item, state="given_up", last_error=f"silenced by action {silence.action_id}")
                 if event.event_id in late:
                     item = replace(item, state="given_up", last_error=late[event.event_id])
+                elif (name, event.alert_id) in untold:
+                    item = replace(item, state="given_up", last_error=LONG_OVER)
                 items.append(item)
         if items:
             self._store.outbox.put(items)
 
-    def deliver(self, *, still_leading: Callable[[], bool]) -> int:
-        """Delivers what is due, as long as this process leads; returns the number of events accepted by channels."""
+    def _given_up_untold(self, alerts: AbstractSet[str], *, now: datetime) -> AbstractSet[tuple[str, str]]:
+        """Gives up what waits of these alerts in channels that have heard nothing of them: (channel, alert) pairs."""
+        dropped: set[tuple[str, str]] = set()
+        for name in self._notifiers if alerts else ():
+            fresh = {one.event_id: one for one in self._store.outbox.pending_of(name, limit=_AT_ONCE) if _is_fresh(one)}
+            events = [event for event in self._store.alert_events.get(list(fresh)) if event.alert_id in alerts]
+            begun = {event.alert_id for event in events if event.kind == "firing"}
+            items = [fresh[event.event_id] for event in events if event.alert_id in begun]
+            moment = timedelta(milliseconds=1)  # of two states the later counts
+            self._store.outbox.put(
+                [
+                    replace(one, state="given_up", last_error=LONG_OVER, updated_at=max(now, one.updated_at + moment))
+                    for one in items
+                ]
+            )
+            dropped |= {(name, alert) for alert in begun}
+        return dropped
+
+    def deliver(
+        self, *, still_leading: Callable[[], bool], catching_up: Callable[[], AbstractSet[str]] = frozenset
+    ) -> int:
+        """Delivers what is due, as long as this process leads; returns the number of events accepted by channels.
+        `catching_up`: the alerts whose firing event waits."""
+        self._catching_up = catching_up
         taken = 0
         self._tell_of_channels()
         # Channels that failed come last: each attempt may cost seconds.
@@ -136,7 +162,13 @@ class Deliveries:
             self._drop_if_old(items[event_id], what="no such event", now=now)
         # Later events of a series wait with its refused one: a resolved event must not be sent before its firing.
         barred = {events[item.event_id].series for item in resting if item.event_id in events}
-        events = {event_id: event for event_id, event in events.items() if event.series not in barred}
+        old = self._catching_up()
+        waiting = {
+            event.series
+            for event_id, event in events.items()
+            if _is_fresh(items[event_id]) and waits(event, catching_up=old, now=now)
+        }
+        events = {event_id: event for event_id, event in events.items() if event.series not in barred | waiting}
         taken = 0
         for message, begun in self._messages(name, items, events):
             if not still_leading():
@@ -298,6 +330,11 @@ class Deliveries:
         if now - item.updated_at > STALE_AFTER:
             logger.warning("event %s: given up for %r: %s", item.event_id, item.notifier, what)
             self._store.outbox.put([replace(item, state="given_up", last_error=what, updated_at=now)])
+
+
+def _is_fresh(item: OutboxItem) -> bool:
+    """Neither tried nor put into a message: its channel has heard nothing of it."""
+    return not item.attempts and not item.message
 
 
 def _was_refused(item: OutboxItem) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -47,6 +48,7 @@ from tracejudge_consumer.alerting.leadership import Leadership
 from tracejudge_consumer.alerting.memory import LOOP_STATE, LoopMemory
 from tracejudge_consumer.alerting.resting import Resting, resting
 from tracejudge_consumer.alerting.row_folder import RowFolder
+from tracejudge_consumer.alerting.staleness import catching_up
 from tracejudge_consumer.alerting.store_upkeep import StoreUpkeep
 
 logger = logging.getLogger(__name__)
@@ -197,13 +199,18 @@ class AlertLoop:
         if not self._still_leading():
             return []  # the unpublished events were stored with the cursor: the next leader publishes them
         published = self._publish(engine)
-        self._deliveries.deliver(still_leading=self._still_leading)
+        self._deliveries.deliver(still_leading=self._still_leading, catching_up=partial(self._catching_up, engine))
         if self._still_leading():
             self._upkeep.run_if_due()
             if self._evidence is not None:
                 self._evidence.catch_up()
                 self._evidence.sweep_if_due()
         return published
+
+    def _catching_up(self, engine: Engine) -> AbstractSet[str]:
+        """Alerts about old answers, while there are verdicts that rest: more of them are being judged."""
+        found = catching_up(engine.status(), now=self._clock.now())
+        return found if found and self.resting() is not None else frozenset()
 
     def _fold(self, engine: Engine, *, until: datetime) -> bool:
         """Folds the rows judged up to `until`; False when the lease was lost meanwhile."""

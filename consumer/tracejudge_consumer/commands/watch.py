@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import datetime, timezone
 
 import click
 
@@ -14,6 +15,7 @@ from tracejudge.counted import counted
 from tracejudge.errors import ServiceUnavailable
 from tracejudge_consumer.alerting.loop import AlertLoop
 from tracejudge_consumer.alerting.resting import Resting
+from tracejudge_consumer.alerting.staleness import is_old
 from tracejudge_consumer.anchors.watch import AnchorWatch, watching_anchors
 from tracejudge_consumer.commands.consume import set_up_logging
 from tracejudge_consumer.process.shutdown import cut_off, stop_on_signals
@@ -87,6 +89,11 @@ def _tell_the_rest(events: Sequence[AlertEvent], rest: Resting | None, *, as_jso
         return
     if not events:
         click.echo("no series changed; `tracejudge alerts` shows the state of each")
+    if old := sum(is_old(event, now=datetime.now(timezone.utc)) for event in events):
+        click.echo(
+            f"{counted(old, 'event is', 'events are')} of answers served more than a day ago: `tracejudge alerts` "
+            "lists them, and channels hear of an alert that lasts once no more such answers are being judged"
+        )
     if rest is not None:
         click.echo(
             f"{counted(rest.scores, 'score still rests', 'scores still rest')} and were not looked at: all of them "

@@ -32,6 +32,7 @@ class SeriesStatus:
     unusable: int  # rows sampled with a probability that is none, or below 1e-7: not folded
     heuristic: bool
     last_judged_at: datetime | None
+    served_until: datetime | None  # the latest answer among them, by when it was served
     alert_event_id: str | None  # of the open alert
     started_about: datetime | None = None  # of the open alert's fall, or of the one that is suspected
     about_verdicts: bool = True  # False: of how judging went, of latency or volume
@@ -64,6 +65,7 @@ def status_of(
         unusable=series.unusable,
         heuristic=series.heuristic,
         last_judged_at=series.last_judged_at,
+        served_until=series.watermark.at,
         alert_event_id=series.alert.event_id if series.alert is not None else None,
         started_about=start.at if start is not None else None,
         about_verdicts=series.rule.measure == "quality" and series.rule.type != "volume",
