@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import io
 import logging
-import sys
 import traceback
 from collections.abc import Sequence
 from typing import Final
@@ -77,8 +76,18 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+class _SeenEnough(Exception):
+    """Whoever read our output has gone. No OSError: of that click makes a status of 1, which is a failed check."""
+
+
 class _LazyGroup(click.Group):
     """A group that knows its commands by name and imports one only to run it."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:  # `tracejudge rates | head`
+            raise _SeenEnough from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -144,9 +153,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return _fail(error, EXIT_FAILED)
     except NothingToDecide as error:
         return _fail(error, EXIT_UNDECIDED)
-    except BrokenPipeError:
-        # `tracejudge rates | head`: the reader has seen enough. Closing stderr keeps the interpreter quiet at exit.
-        sys.stderr.close()
+    except _SeenEnough:
         return EXIT_DONE
     except (StoreError, TraceJudgeError) as error:
         return _fail(error, EXIT_OWN_FAULT)

@@ -179,6 +179,52 @@ def test_whoever_reads_no_more_what_a_process_says_holds_up_no_end(tmp_path: Pat
     program.ends(3)
 
 
+_UNREAD = """
+    import os, sys
+    there, ours = os.pipe()
+    os.close(there)
+    os.dup2(ours, 1)
+    from tracejudge_consumer.cli import main
+    main({})
+"""
+
+
+def test_what_goes_on_to_run_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
+    """`tracejudge up | head -1`; or a terminal that was closed."""
+    settings(tmp_path)
+    program = Program(tmp_path, lines=_UNREAD.format(["gateway", "--port", "0"]))
+    program.wait_until_it_says("nobody takes what is said on standard output")
+    program.wait_until_it_says("the queue takes records")
+    program.process.ask_to_end()
+    program.ends(0)
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:
+    settings(tmp_path)
+    program = Program(tmp_path, lines=_UNREAD.format(["judges", "show", "lexical"]))
+    program.ends(0)
+    assert not program.said
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_terminal_that_is_closed_asks_to_finish_unless_that_was_to_be_ignored(tmp_path: Path, ignored: bool) -> None:
+    """Ignored as by nohup."""
+    program = Program(
+        tmp_path,
+        lines=f"""
+        import os, signal, threading
+        from tracejudge_consumer.process.shutdown import stop_on_signals
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if {ignored} else signal.SIG_DFL)
+        stop = threading.Event()
+        with stop_on_signals(stop):
+            os.kill(os.getpid(), signal.SIGHUP)
+            print("told" if stop.wait(0.5) else "not told", flush=True)
+        """,
+    )
+    program.ends(0)
+    assert program.said.strip() == ("not told" if ignored else "told")
+
+
 def test_a_thread_that_waits_inside_a_log_handler_holds_up_no_end(tmp_path: Path) -> None:
     program = Program(
         tmp_path,

@@ -20,6 +20,7 @@ from tracejudge_consumer.settings import Settings, load_settings, without_passwo
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.terminal.options import config_option, json_option
 from tracejudge_consumer.terminal.rendering import console, harmless, ident, progress_bar, to_json
+from tracejudge_consumer.terminal.saying import perhaps_unread
 from tracejudge_consumer.views.not_applicable import lacking_hint, reasons_in_words
 from tracejudge_consumer.watching.json_logs import JsonFormatter
 from tracejudge_consumer.watching.watched import Watch
@@ -62,12 +63,13 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
             with settled_heap():
                 report = pipeline.run(until_idle=until_idle, stop=stop)
     unread = until_idle and report.ended == "stopped"
-    if as_json:
-        click.echo(to_json(report))
-    else:
-        tell(report, settings)
-        if unread:
-            console().print("stopped before the end of the queue: run it again, it goes on from there")
+    with perhaps_unread():
+        if as_json:
+            click.echo(to_json(report))
+        else:
+            tell(report, settings)
+            if unread:
+                console().print("stopped before the end of the queue: run it again, it goes on from there")
     # What goes on to work with a queue that was read to its end must not take a part of it for that.
     return EXIT_UNAVAILABLE if unread or report.ended == "unassigned" else EXIT_DONE
 

@@ -11,6 +11,7 @@ from tracejudge_consumer.commands.consume import set_up_logging
 from tracejudge_consumer.process.shutdown import stop_on_signals
 from tracejudge_consumer.settings import Settings, load_settings, without_password
 from tracejudge_consumer.terminal.options import config_option
+from tracejudge_consumer.terminal.saying import say
 from tracejudge_consumer.wiring import build_gateway
 
 if TYPE_CHECKING:
@@ -61,6 +62,6 @@ def serve(
 
     def listening(bound: int) -> None:
         name = f"[{address}]" if ":" in address else address
-        click.echo(f"gateway: {scheme}://{name}:{bound}/v1/traces -> {without_password(settings.queue)}")
+        say(f"gateway: {scheme}://{name}:{bound}/v1/traces -> {without_password(settings.queue)}")
 
     run_gateway(lambda: build_gateway(settings, host=host, port=port, metrics=metrics), stop, listening=listening)

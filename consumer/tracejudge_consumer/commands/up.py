@@ -18,6 +18,7 @@ from tracejudge_consumer.report import PipelineReport
 from tracejudge_consumer.settings import load_settings, without_password
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE
 from tracejudge_consumer.terminal.options import config_option
+from tracejudge_consumer.terminal.saying import perhaps_unread, say
 from tracejudge_consumer.views.alert_line import alert_line
 from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import (
@@ -51,7 +52,7 @@ def command(config: str) -> int:
     def tell_event(event: AlertEvent) -> None:
         line = alert_line(event, delivered=terminal)
         if line is not None:
-            click.echo(line)
+            say(line)
 
     def ingest() -> None:
         from tracejudge_consumer.gateway.metrics import GatewayMetrics
@@ -78,7 +79,7 @@ def command(config: str) -> int:
     ):
         if settings.gateway.port:
             beside(ingest, "tracejudge-gateway")
-        click.echo(f"up: {without_password(settings.queue)} -> {without_password(settings.store)}; Ctrl-C stops")
+        say(f"up: {without_password(settings.queue)} -> {without_password(settings.store)}; Ctrl-C stops")
         try:
             with signals.starting():
                 pipeline = stack.enter_context(consumer_of(settings, store, quiet=True, watch=watch))
@@ -102,5 +103,6 @@ def command(config: str) -> int:
                 thread.join()
     if failures:
         raise failures[0]
-    tell(report, settings)
+    with perhaps_unread():
+        tell(report, settings)
     return EXIT_DONE

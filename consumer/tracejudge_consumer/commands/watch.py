@@ -22,6 +22,7 @@ from tracejudge_consumer.process.shutdown import cut_off, stop_on_signals
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import config_option, json_option
 from tracejudge_consumer.terminal.rendering import instant, to_json
+from tracejudge_consumer.terminal.saying import say
 from tracejudge_consumer.views.alert_line import alert_line, news_of
 from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import build_alert_loop, build_anchor_watch, connect_store
@@ -53,7 +54,7 @@ def command(config: str, as_json: bool, once: bool) -> None:
     def tell(event: AlertEvent) -> None:
         line = to_json(event) if as_json else alert_line(event, delivered=silent)
         if line is not None:
-            click.echo(line)
+            say(line)
 
     stop = threading.Event()
     if as_json:

@@ -1,4 +1,4 @@
-"""Being told to stop: the first SIGINT or SIGTERM asks to finish, within a limit, and the second stops at once."""
+"""Being told to stop: the first SIGINT, SIGTERM or SIGHUP asks to finish, within a limit, the second stops at once."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ LAST_ROUND_S: Final = 10.0
 """For what is under way when the process is told to stop. Its store may be one that takes and never answers."""
 
 _LOOK_S: Final = 0.2
+
+_SIGNALS: Final = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)  # no SIGHUP on Windows
+)
 
 
 class StoppedAtStart(BaseException):
@@ -56,7 +62,8 @@ class StopSignals:
 
 @contextmanager
 def stop_on_signals(stop: threading.Event) -> Iterator[StopSignals]:
-    """Sets `stop` at the first SIGINT or SIGTERM; a second one ends the process at once, with status 130.
+    """Sets `stop` at the first SIGINT, SIGTERM or SIGHUP (a terminal that is closed); a second one ends the process at
+    once, with status 130. What is ignored (SIGHUP under nohup) stays so.
 
     To be used on the main thread; it is a thread of its own that acts on them. A handler runs between two steps of the
     main thread: not at all while that waits inside a library, and now and then while it holds the very lock that
@@ -68,7 +75,8 @@ def stop_on_signals(stop: threading.Event) -> Iterator[StopSignals]:
     listener.start()
     signals = StopSignals()
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    previous = {number: signal.signal(number, signals.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, signals.handle) for number in heard}
     try:
         yield signals
     finally:
@@ -84,7 +92,7 @@ def _listen(reader: int, stop: threading.Event) -> None:
     asked = False
     while heard := os.read(reader, 16):
         for number in heard:
-            if number not in (signal.SIGINT, signal.SIGTERM):
+            if number not in _SIGNALS:
                 continue  # the process may have other handlers
             if asked:
                 # The user insists: nothing is flushed, and what is not committed will be delivered again.

@@ -1,0 +1,27 @@
+"""What a command that goes on to run says beside its work: whoever reads it may go, and the work goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+_LOG = logging.getLogger(__name__)
+
+
+@contextmanager
+def perhaps_unread() -> Iterator[None]:
+    """Around lines on stdout. `tracejudge up | head -1` closes a pipe (EPIPE), a window that is closed takes its
+    terminal away (EIO); neither says that nobody wants alerts any more."""
+    try:
+        yield
+    except OSError as error:
+        _LOG.warning("nobody takes what is said on standard output (%s); the work goes on", error)
+
+
+def say(line: str) -> None:
+    """One line on stdout, where somebody takes it."""
+    with perhaps_unread():
+        click.echo(line)
