@@ -14,6 +14,7 @@ from tracejudge.store import Store
 from tracejudge.testing import make_trace
 from tracejudge_consumer.commands.doctor import Check, run_checks
 from tracejudge_consumer.retry_policy import RetryPolicy
+from tracejudge_sdk.transports.sqlite_log import SqliteLog
 
 
 @pytest.fixture
@@ -28,6 +29,19 @@ def checks(folder: Path, store_url: str, text: str, queue: str = "sqlite:///queu
     path = folder / "tracejudge.toml"
     path.write_text(f'queue = "{queue}"\nstore = "{store_url}"\n{text}')
     return {check.subject: check for check in run_checks(str(path))}
+
+
+def test_a_damaged_queue_is_one_fault_and_the_rest_is_tried_all_the_same(tmp_path: Path, store_url: str) -> None:
+    log = SqliteLog(tmp_path / "queue.db")
+    log.append([(b"k", b"v" * 1000, (), 0)] * 100)
+    log.close()
+    with (tmp_path / "queue.db").open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 40_000)
+    found = checks(tmp_path, store_url, "")
+    assert found["queue"].status == "FAIL"
+    assert "move it away" in found["queue"].detail
+    assert found["store"].status == "ok"
 
 
 def test_a_gateway_that_runs_and_one_that_does_not(

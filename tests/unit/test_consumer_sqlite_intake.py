@@ -9,6 +9,7 @@ import pytest
 from tests.support.intakes import Notes, SqliteTestQueue, next_offsets, values
 from tracejudge.testing import ManualClock
 from tracejudge_consumer.intake.sqlite import SqliteIntake
+from tracejudge_sdk.errors import TransportUnavailable
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
 
 TTL_S = 9.0
@@ -132,6 +133,25 @@ def test_a_queue_that_does_not_answer_is_waited_for(readers: Readers, caplog: py
     folder.with_name("away").rename(folder)
     assert len(reader.poll(timeout_s=1, max_records=100)) == 9
     assert notes.taken == []
+
+
+def test_a_queue_that_can_be_looked_at_and_not_written_to_has_no_lag_of_0(
+    readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: without its lease the reader reads nothing, and nobody must take that for the end."""
+    reader, _ = readers.new()
+    reader.poll(timeout_s=0, max_records=1)
+
+    def full(*_: object) -> bool:
+        raise TransportUnavailable("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteLog, "renew", full)
+        readers.clock.advance(TTL_S)
+        assert reader.poll(timeout_s=0, max_records=1) == []
+        assert list(reader.lag().values()) == [None]
+    reader.poll(timeout_s=0, max_records=1)
+    assert list(reader.lag().values()) == [8]
 
 
 def test_a_group_that_was_away_while_the_log_was_full_is_told_what_it_missed(

@@ -156,16 +156,14 @@ def _check_sqlite(path: Path) -> Iterator[Check]:
         return
     try:
         log = SqliteLog(path)
+        try:
+            records = log.end_offset() - log.begin_offset()
+        finally:
+            log.close()
     except (OSError, TraceJudgeSdkError) as error:
-        yield Check(
-            subject="queue", status="FAIL", detail=f"{path}: {error}", fix="give this user the right to write there"
-        )
-        return
-    try:
-        records = log.end_offset() - log.begin_offset()
+        yield Check(subject="queue", status="FAIL", detail=str(error), fix="mend what it says, or correct `queue`")
+    else:
         yield Check(subject="queue", status="ok", detail=f"{path}: {counted(records, 'record')}")
-    finally:
-        log.close()
     yield _check_disk("queue", path.parent)
 
 

@@ -123,6 +123,8 @@ class SqliteIntake:
         self._thread.check()
         if self._renewed is None:
             return {}
+        if self._failing:  # that its end can still be looked up says nothing: records do not come
+            return {self._key: None}
         try:
             return {self._key: self._log.end_offset() - max(self._position, self._log.begin_offset())}
         except TransportUnavailable as error:

@@ -84,9 +84,13 @@ class SqliteFile:
                 raise  # our own mistake, which trying again would not mend
             except sqlite3.Error as error:
                 self._disconnect()
-                raise TransportUnavailable(
-                    f"SQLite log {str(self.path)!r}: {error}: look at the disk and at who holds the file, try again"
-                ) from error
+                remedy = (
+                    "the file is damaged: keep a copy (`sqlite3 FILE .recover` reads what is left) and move it away, a "
+                    "new one is made"
+                    if "malformed" in str(error)
+                    else "look at the disk and at who holds the file, try again"
+                )
+                raise TransportUnavailable(f"SQLite log {str(self.path)!r}: {error}: {remedy}") from error
             finally:
                 if self._closed:
                     self._disconnect()
