@@ -37,6 +37,30 @@ def test_the_environment_wins_and_reaches_nested_keys(tmp_path: Path, monkeypatc
     assert (settings.consumer.group, settings.consumer.batch_records) == ("blue", 7)
 
 
+@pytest.mark.parametrize(("name", "value"), [("ALERT_LOOP__TIK_S", "3"), ("ALERT_LOOP__TICK_S", "soon")])
+def test_a_fault_of_a_variable_is_not_looked_for_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"TRACEJUDGE_{name}", value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(write(tmp_path, MINIMAL))
+    assert caught.value.faults[0].startswith(f"environment: TRACEJUDGE_{name}: alert_loop.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[judges]]\nname = "f"\nkind = "lexical"\napi_key_env = "sk-SECRETKEY"\n',
+        '[[notifiers]]\ntype = "slack"\nsecret_env = "https://hooks.example.com/SECRETKEY"\n',
+        '[gateway]\nkey_env = "SECRET KEY"\n',
+    ],
+)
+def test_a_secret_in_the_place_of_its_variables_name_is_refused_and_not_repeated(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError, match="never the secret itself") as caught:
+        load_settings(write(tmp_path, MINIMAL + text))
+    assert "KEY" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["TRACEJUDGE_CONSUMR__GROUP", "TRACEJUDGE_STOER"])
 def test_a_misspelt_variable_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "blue")

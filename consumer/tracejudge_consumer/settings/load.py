@@ -55,7 +55,7 @@ def load_settings(path: str | Path, *, require_caps: bool = True, connects: bool
     try:
         settings = Settings(**values)
     except ValidationError as error:
-        raise SettingsError([f"{path}: {fault}" for fault in faults_of(error)]) from error
+        raise SettingsError([f"{_source(path, fault)}: {fault}" for fault in faults_of(error)]) from error
     except _SourceError as error:
         raise SettingsError([f"environment: {error}: nested values in TRACEJUDGE_* variables are JSON"]) from error
     faults = [
@@ -65,6 +65,12 @@ def load_settings(path: str | Path, *, require_caps: bool = True, connects: bool
     if faults:
         raise SettingsError([f"{path}: {fault}" for fault in faults])
     return settings
+
+
+def _source(path: Path, fault: str) -> str:
+    """Where the value stands that a fault is about: a variable overrides the file."""
+    variable = f"TRACEJUDGE_{fault.partition(':')[0].upper().replace('.', '__')}"
+    return f"environment: {variable}" if variable in os.environ else str(path)
 
 
 def _unknown_variables() -> list[str]:

@@ -14,6 +14,7 @@ from tracejudge.alerts.rules.promise import USUAL, FalseAlarms, PlacePromise, Pr
 from tracejudge.errors import SettingsError
 from tracejudge.judging import Caps
 from tracejudge.store.retention import Retention
+from tracejudge.variable_name import VariableName
 from tracejudge_consumer.intake.mapping_settings import MappingSettings
 
 
@@ -140,7 +141,7 @@ class GatewaySettings(_Section):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 0
     hosts: tuple[str, ...] = ()
-    key_env: Annotated[str, Field(min_length=1)] = "TRACEJUDGE_INGEST_KEY"
+    key_env: VariableName = "TRACEJUDGE_INGEST_KEY"
     tls_cert_file: str | None = None
     tls_key_file: str | None = None
     max_body_bytes: Annotated[int, Field(ge=1_000)] = 16_000_000

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from tracejudge.alerts.durations import parse_duration
 from tracejudge.alerts.event import Severity
 from tracejudge.alerts.telling.channels import UNLIMITED, ChannelPolicy, parse_rate
+from tracejudge.variable_name import VariableName
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$")]
 ChannelType = Literal["terminal", "webhook", "slack", "pagerduty", "alertmanager", "email", "apprise"]
@@ -62,7 +63,7 @@ class NotifierSettings(BaseModel):
     max_messages: str | None = None  # "30 per 1h", or "unlimited"; by default 30 an hour for people, 600 for programs
     down_after: str = "5m"  # taking nothing for so long, a channel is dead, which the others are told
     url: str | None = None  # where to POST
-    secret_env: str | None = None
+    secret_env: VariableName | None = None
     allow_private: bool = False  # may the address be loopback or in a private network
     timeout_s: float = Field(default=10.0, gt=0, le=60, allow_inf_nan=False)
     host: str | None = None  # email: the SMTP server

@@ -19,6 +19,7 @@ from tracejudge.judging.specs.kinds import BUILT_IN, Kind, Need
 from tracejudge.judging.specs.rules import check_whole, import_path, plain_url, plain_values, whole_kind
 from tracejudge.judging.specs.stock import STOCK_NEEDS, STOCK_SCALES, STOCK_THRESHOLDS
 from tracejudge.scores import JudgeId
+from tracejudge.variable_name import VariableName
 
 TYPICAL_MOST_REPLY_TOKENS: Final = 4_096
 """Output set aside for one call where nothing bounds it: a long reply with reasoning. A longer one costs more than was
@@ -56,7 +57,7 @@ class JudgeSpec(BaseModel):
 
     base_url: str | None = None
     model: str | None = None
-    api_key_env: str | None = None
+    api_key_env: VariableName | None = None
     llm: str | None = None
     llm_options: Mapping[str, Any] = Field(default_factory=dict)
     temperature: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = 0.0  # None: not sent
