@@ -232,6 +232,8 @@ def test_lines_without_an_id_are_told_why_another_answer_is_another_case() -> No
     asked, baseline = thresholds({"max_drop": 0.02}), of_run(run_of(passing(50, 0)))
     with pytest.raises(CheckFailed, match="give every line a case_id"):
         decide(asked, nameless, baseline)
+    with pytest.raises(CheckFailed, match=r"give every line a trace_id that stays.*`tracejudge score`"):
+        decide(asked, replace(nameless, stored=True), baseline)
     with pytest.raises(CheckFailed) as named:
         decide(asked, run, baseline)
     assert "case_id" not in str(named.value)
@@ -343,3 +345,13 @@ def test_junit_and_markdown_hold_no_markup_of_a_case() -> None:
 def test_limits_that_cannot_be_are_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         thresholds(limits)
+
+
+def test_a_case_that_a_file_has_twice_is_refused(tmp_path: Path) -> None:
+    """Of two verdicts a baseline would keep the last, and the file then differ from itself."""
+    row = {"trace_id": "t", "case_id": "c", "app": "shop", "judge": JUDGE, "judge_id": f"{JUDGE}@1"}
+    rows = tmp_path / "rows.jsonl"
+    lines = [{**row, "outcome": "passed"}, {**row, "trace_id": "u", "outcome": "failed"}]
+    rows.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(SettingsError, match=r"1 case has several verdicts.*'c' of app 'shop'.*a case_id of its own"):
+        read_rows(rows)

@@ -229,7 +229,14 @@ def comparable(judge: str, run: RunVerdicts, before: Verdicts | None, *, what: s
             ]
         )
     if before.dataset != run.dataset:
-        if any(verdict.case.startswith(_KNOWN_BY_ITS_WORDS) for verdict in run.verdicts):
+        by_words = any(verdict.case.startswith(_KNOWN_BY_ITS_WORDS) for verdict in run.verdicts)
+        if by_words and run.stored:
+            again = (
+                ": a stored run knows a case by its trace_id, and lines without one by their words, so that another "
+                "answer is another case; give every line a trace_id that stays, or judge the file with `tracejudge "
+                "score` and name its rows, which know the case_id"
+            )
+        elif by_words:
             again = (
                 ": some lines have neither case_id nor trace_id, so that each is known by its words, and with another "
                 "answer it is another case; give every line a case_id, judge it again, and write the baseline with "

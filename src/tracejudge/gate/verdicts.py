@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tracejudge.anchors import AnchorRound
+from tracejudge.counted import counted
 from tracejudge.errors import CheckFailed, NothingToDecide, SettingsError
 from tracejudge.scores import Outcome, Score
 
@@ -44,6 +46,7 @@ class RunVerdicts:
     dataset: str
     verdicts: tuple[Verdict, ...]
     latency_p95_ms: float | None = None  # of the pipeline's own answers, where they were measured
+    stored: bool = False  # read from the store, which knows a case by its trace_id alone
 
     @property
     def judge_ids(self) -> dict[str, str]:
@@ -59,8 +62,8 @@ class RunVerdicts:
 def read_rows(path: Path) -> RunVerdicts:
     """The rows that `tracejudge score` wrote; how long answers took is in the manifest beside them, if there is one.
 
-    Raises SettingsError for a file that is none of these, naming the line, CheckFailed for one with two JudgeIds of one
-    name, and NothingToDecide for one without a row.
+    Raises SettingsError for a file that is none of these, naming the line, or that has a case twice, CheckFailed for
+    one with two JudgeIds of one name, and NothingToDecide for one without a row.
     """
     verdicts = []
     with path.open(encoding="utf-8") as lines:
@@ -81,6 +84,7 @@ def read_rows(path: Path) -> RunVerdicts:
             f"{path}: has no rows, so nothing was judged and nothing is decided: look at what `tracejudge score` said"
         )
     _check_judges(str(path), verdicts)
+    _check_cases(str(path), verdicts)
     return RunVerdicts(dataset=_dataset(verdicts), verdicts=tuple(verdicts), latency_p95_ms=_latency_p95_ms(path))
 
 
@@ -96,6 +100,21 @@ def _check_judges(source: str, verdicts: Iterable[Verdict]) -> None:
                 "measures with one: judge the dataset again with `tracejudge score`, or with `tracejudge replay` in a "
                 "run of its own"
             )
+
+
+def _check_cases(source: str, verdicts: Iterable[Verdict]) -> None:
+    """Raises SettingsError for a case that a judge was asked about twice: a baseline keeps one of its verdicts, so that
+    a run would differ from itself."""
+    times = Counter((verdict.judge_name, verdict.key) for verdict in verdicts)
+    twice = sorted(key for (_, key), count in times.items() if count > 1)
+    if twice:
+        raise SettingsError(
+            [
+                f"{source}: {counted(len(twice), 'case has', 'cases have')} several verdicts of one judge, such as "
+                f"{twice[0].case!r} of app {twice[0].app!r}, and a gate compares one of each: give every line of the "
+                "dataset a case_id of its own"
+            ]
+        )
 
 
 def _latency_p95_ms(path: Path) -> float | None:
@@ -118,7 +137,8 @@ def _dataset(verdicts: Iterable[Verdict]) -> str:
 
 
 def of_scores(scores: Iterable[Score]) -> RunVerdicts:
-    """The verdicts of a stored run. Raises CheckFailed where two JudgeIds of one name judged in it."""
+    """The verdicts of a stored run. Raises CheckFailed where two JudgeIds of one name judged in it, and SettingsError
+    for a case that it has twice: a trace id of two environments."""
     verdicts = tuple(
         Verdict(
             case=score.trace_id,
@@ -131,7 +151,8 @@ def of_scores(scores: Iterable[Score]) -> RunVerdicts:
         for score in scores
     )
     _check_judges("this run", verdicts)
-    return RunVerdicts(dataset=_dataset(verdicts), verdicts=verdicts)
+    _check_cases("this run", verdicts)
+    return RunVerdicts(dataset=_dataset(verdicts), verdicts=verdicts, stored=True)
 
 
 def of_rounds(rounds: Iterable[AnchorRound]) -> RunVerdicts:
