@@ -59,7 +59,7 @@ class PipelineReport:
 
     @classmethod
     def total(cls, reports: Sequence[PipelineReport]) -> PipelineReport:
-        """All of them added up; the last that ended says how."""
+        """The sum of the reports, with `ended` of the last one that has it."""
         total: dict[str, Any] = {}
         for name in _NUMBERS:
             total[name] = sum([getattr(one, name) for one in reports])

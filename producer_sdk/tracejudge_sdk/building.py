@@ -1,11 +1,11 @@
-"""From the snapshot of a `log()` call to a record, in the sending thread.
+"""Builds a record from the snapshot of a `log()` call, in the sending thread.
 
-There is nobody left who could be told of a mistake, so what the wire would refuse is mended where that can be done
-without a guess, and marked: `truncated` for what was shortened, `lossy` for everything else.
+The caller has returned and cannot be told of a mistake. So values that the wire contract would refuse are mended where
+that takes no guess, and the record is marked: `truncated` for what was shortened, `lossy` for everything else.
 
 * names above 256 characters are cut; lone surrogates become U+FFFD
 * an event time without a zone is read as UTC, so that the result does not depend on where the service runs
-* a status that is none, and keywords the contract does not know, become tags
+* an unknown status, and keywords that the contract does not know, become tags
 * a latency that is no number >= 0, and any other optional value of a wrong type, is left out; a missing query is ""
 """
 
@@ -37,7 +37,8 @@ _STATUSES: Final = ("ok", "error", "incomplete")
 
 
 def to_trace(snapshot: Snapshot, defaults: Mapping[str, str]) -> Trace:
-    """The record of a snapshot; `defaults` hold app, environment and version. Raises RecordError beyond mending."""
+    """The Trace of a snapshot; `defaults` hold app, environment and version. Raises RecordError for what cannot be
+    mended."""
     nodes, nodes_lossy = read_captured(snapshot.nodes)
     fields = _assemble(snapshot, snapshot.fields, defaults)
     fields["source_nodes"] = [node._asdict() for node in nodes]
@@ -65,7 +66,8 @@ def to_feedback(
     event_time: datetime,
     defaults: Mapping[str, str],
 ) -> Feedback:
-    """The record of a feedback; a value that is NaN or infinite is left out. Raises ValueError for others."""
+    """The Feedback record; a value that is NaN or infinite is left out. Raises ValueError for a value that is no number
+    and for fields that the contract refuses."""
     number = None if value is None else float(value)
     return Feedback(
         feedback_id=feedback_id,
@@ -154,8 +156,8 @@ def _instant(value: Any) -> datetime | None:
 
 
 def _warn_of(name: str, *, several: bool) -> None:
-    """Says once that a keyword is none of ours: a whole service may be logging answers under a wrong name, or
-    everything it knows in one text that nothing can be sliced by."""
+    """Warns once of a keyword that the contract does not know: a service may be logging answers under a wrong name, or
+    many values in one text by which nothing can be sliced."""
     if name not in _warned and len(_warned) < _MOST_WARNINGS:
         _warned.add(name)
         remedy = (

@@ -134,7 +134,7 @@ class Pieces:
             self._chars += len(text)
 
     def text(self) -> str | None:
-        """All of them put together; None where no piece held a text."""
+        """The pieces put together; None where no piece held a text."""
         return "".join(self._texts) if self._texts else None
 
     def _text_of(self, piece: Any) -> str | None:

@@ -107,7 +107,8 @@ def _bytes_if_plain(mapping: dict[Any, Any]) -> int | None:
 
 
 def _bytes_with_metadata(node: dict[Any, Any]) -> int | None:
-    """The same for a node whose metadata is a plain dict, of which it then holds a copy."""
+    """The bytes of a node whose metadata is a plain dict, which it replaces in the node by a copy; None for any other
+    node."""
     metadata = node.get("metadata")
     if type(metadata) is not dict:
         return None

@@ -150,7 +150,7 @@ class TraceClient:
         Never waits and never raises: what cannot be sent is dropped and counted in `stats()`. Values may be whatever
         the service has at hand; `nodes` and `fields` say how they are read. They may be changed afterwards.
         """
-        # All of it in one place: this runs in the request's own time, and a call costs what a step costs.
+        # All in one function: this runs in the request's own time, where each call counts.
         if positional:
             fields = {**dict(zip(_POSITIONAL, positional, strict=False)), **fields}  # type: ignore[typeddict-item]
         given: Any = fields  # a dict of its own: no copy needed
@@ -173,7 +173,7 @@ class TraceClient:
         return trace_id or new_trace_id()
 
     def log_trace(self, trace: Trace) -> str:
-        """Logs a trace that is built already, and gives its id. Head sampling applies unless it says it was applied."""
+        """Logs a Trace and returns its id. Head sampling applies unless its `head_probability` is below 1 already."""
         try:
             if trace.head_probability == 1.0 and self._head is not None:
                 probability = self._head.decide(trace.trace_id, vars(trace))
@@ -196,9 +196,10 @@ class TraceClient:
         feedback_id: str | None = None,
         event_time: datetime | None = None,
     ) -> str:
-        """Logs what somebody said about an answer (thumbs are 1 and 0, or a bool) and gives the feedback's id.
+        """Logs a person's feedback on an answer (thumbs are 1 and 0, or a bool) and returns the feedback's id.
 
-        The same `feedback_id` again replaces what was said. Never waits, never raises; feedback is not sampled.
+        Feedback with the same `feedback_id` replaces the earlier one. Never waits, never raises; feedback is not
+        sampled.
         """
         given_id = ""
         try:
@@ -239,9 +240,10 @@ class TraceClient:
         return self._pipeline.flush(timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """Sends what waits, for at most `timeout_s` seconds, and stops; False when something was left, and counted.
+        """Sends what is queued, for at most `timeout_s` seconds, and stops.
 
-        What is logged later is dropped and counted as closed. May be called twice, from any thread.
+        False when something was left, which is counted as unsent_at_close. What is logged later is dropped and counted
+        as closed. May be called twice, from any thread.
         """
         with self._close_lock:
             if self._closed_clean is None:
@@ -249,7 +251,7 @@ class TraceClient:
             return self._closed_clean
 
     def stats(self) -> ClientStats:
-        """What became of everything logged so far."""
+        """The account of everything logged so far."""
         return self._outbox.stats()
 
     def __enter__(self) -> TraceClient:
@@ -297,13 +299,13 @@ class TraceClient:
     def flush_before_end(self) -> None:
         """Flushes within `exit_timeout_s`, for a signal after which the service may go on for a while.
 
-        What it logs from then on is sent at once: some servers end without running exit handlers.
+        What is logged from then on is sent at once, because some servers end without running exit handlers.
         """
         self._outbox.hurry()
         self.flush(self.settings.exit_timeout_s)
 
     def after_fork_in_child(self) -> None:
-        """Begins anew; a fork calls it. What waited is the parent's to send, by its threads and connections."""
+        """Starts anew with an empty queue; called in the child of a fork. What was queued is sent by the parent."""
         _NOT_OURS.extend(self._pipeline.forget())
         self._close_lock = threading.RLock()
         self._begin()
@@ -311,7 +313,7 @@ class TraceClient:
             self._outbox.refuse("closed")
 
 
-# Kept from collection in a forked child: closing them would speak on the parent's connections.
+# Keeps the parent's transports from being collected in a forked child: closing them would use the parent's connections.
 _NOT_OURS: Final[list[object]] = []
 
 

@@ -43,7 +43,7 @@ def encode(record: Record, *, max_bytes: int = DEFAULT_MAX_RECORD_BYTES) -> byte
 
 
 def encode_and_tell(record: Record, *, max_bytes: int = DEFAULT_MAX_RECORD_BYTES) -> Encoding:
-    """As `encode`, and whether anything was cut."""
+    """Encodes a record as `encode` does, and says whether anything was cut."""
     data = _dump(record)
     if len(data) <= max_bytes:
         return Encoding(data, cut=False)

@@ -20,7 +20,7 @@ _LOOK_FOR_OTHERS_S: Final = 10.0
 
 
 class Drainer:
-    """One thread for one spool. What it sends is taken from the outbox's count of spooled traces."""
+    """One thread for one spool. It keeps the outbox's counts of spooled, sent and dropped traces."""
 
     def __init__(self, spool: Spool, delivery: Delivery, outbox: Outbox, *, policy: SendPolicy) -> None:
         self._spool = spool
@@ -32,11 +32,11 @@ class Drainer:
         self._stopping = False
         self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        # Of the batch under way.
+        # Counts of the batch under way.
         self._arrived = 0
         self._refused: Counter[DropReason] = Counter()
         self.failures = 0
-        """Tries so far that have to be repeated."""
+        """Number of attempts so far that have to be repeated."""
         self.alive = False
 
     def start(self) -> None:
@@ -56,11 +56,11 @@ class Drainer:
             self._start_lock.release()
 
     def more(self) -> None:
-        """Something was put into the spool."""
+        """Wakes the thread: something was put into the spool."""
         self._more.set()
 
     def hurry(self) -> None:
-        """Somebody waits: a pause between two tries ends."""
+        """Ends a pause between two attempts, because somebody waits for a flush."""
         self._hurry.set()
         self._more.set()
 
@@ -104,7 +104,7 @@ class Drainer:
         self._refused.clear()
         left = self._delivery.deliver(batch.records, self)
         try:
-            # Before it is counted as sent: an end that saw everything sent must find nothing on disk.
+            # Before it is counted as sent: a process that ends once everything is sent must leave nothing on disk.
             self._spool.done(batch, left)
         finally:
             if batch.own:

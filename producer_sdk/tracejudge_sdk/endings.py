@@ -15,7 +15,7 @@ from tracejudge_sdk.errors import ConfigError
 
 
 class Ending(Protocol):
-    """Something that has to be told of the end, and of being in a forked child."""
+    """An object to be called when the process ends, and in a forked child."""
 
     def close_at_exit(self) -> object: ...
 
@@ -31,7 +31,7 @@ _previous: Any = signal.SIG_DFL
 
 
 def register(ending: Ending) -> None:
-    """Tells `ending` of the process's exit and of forks, as long as it lives."""
+    """Has `ending` called at the process's exit and after forks, as long as it lives."""
     _ALL.add(ending)
     atexit.register(_close, weakref.ref(ending))
 

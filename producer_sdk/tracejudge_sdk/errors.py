@@ -60,7 +60,7 @@ class TransportError(TraceJudgeSdkError):
 
 
 class TransportUnavailable(TransportError):
-    """The other side is not there now; the same batch may be sent again later."""
+    """The queue does not answer at present; the same batch may be sent again later."""
 
 
 class SpoolFull(TransportUnavailable):
@@ -68,7 +68,7 @@ class SpoolFull(TransportUnavailable):
 
 
 class TransportRejected(TransportError):
-    """The other side will never accept this batch as it is."""
+    """The queue will never accept this batch as it is."""
 
 
 class LeaseLost(TransportError):

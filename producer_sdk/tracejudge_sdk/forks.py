@@ -19,7 +19,7 @@ GATE: Final = threading.RLock()
 
 
 class ForkAware(Protocol):
-    """Something that must let go of its resources while the process forks."""
+    """An object that must release its resources while the process forks."""
 
     def before_fork(self) -> None: ...
 
@@ -27,11 +27,11 @@ class ForkAware(Protocol):
 
 
 _AWARE: Final[weakref.WeakSet[ForkAware]] = weakref.WeakSet()
-_TOLD: Final[list[ForkAware]] = []
+_CALLED: Final[list[ForkAware]] = []
 
 
-def tell(aware: ForkAware) -> None:
-    """Tells `aware` of every fork from now on, as long as it lives."""
+def register(aware: ForkAware) -> None:
+    """Has `aware` called around every fork from now on, as long as it lives."""
     with GATE:
         _AWARE.add(aware)
 
@@ -39,13 +39,13 @@ def tell(aware: ForkAware) -> None:
 def _before() -> None:
     GATE.acquire()
     for aware in list(_AWARE):
-        _TOLD.append(aware)
+        _CALLED.append(aware)
         aware.before_fork()
 
 
 def _after() -> None:
-    while _TOLD:
-        _TOLD.pop().after_fork()
+    while _CALLED:
+        _CALLED.pop().after_fork()
     GATE.release()
 
 

@@ -1,11 +1,11 @@
-"""The outbox: what waits to be sent, bounded by number and by bytes, and an account of what became of everything.
+"""The outbox: the queue of items to be sent, bounded by number and bytes, and the account of everything logged.
 
     logged = sampled_out + sent + queued + spooled + sum of dropped            at every instant
 
-`put` is what the service's own threads call: it takes a lock for a few assignments, never waits, and asks for the
-sending thread only when that one sleeps for good or a batch is full. It may be called again from a signal handler that
-interrupts it, which is why the lock is re-entrant and the bell a SimpleQueue, and why each count is kept by one `+=` on
-an int that is there already: the interpreter lets a handler in at calls and jumps, and there is none inside that.
+The service's own threads call `put`: it holds a lock for a few assignments, never waits, and asks for the sending
+thread only when that sleeps or a batch is full. A signal handler may interrupt `put` and call it again. So the lock is
+re-entrant, the bell is a SimpleQueue, and each count is changed by one `+=` on an int that exists already: the
+interpreter runs handlers at calls and jumps, of which that has none.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SETTLE_POLL_S: Final = 0.05
 
 
 class Waiting(Protocol):
-    """Something to be sent. It says itself what it holds: the service's thread then makes one object fewer."""
+    """An item to be sent. It knows its own size, so that the service's thread creates one object instead of two."""
 
     @property
     def size_bytes(self) -> int: ...
 
 
 class Pending(NamedTuple):
-    """A record that was built already, and about how many bytes it holds."""
+    """A record that is built already, with its approximate size in bytes."""
 
     record: Record
     size_bytes: int
@@ -51,13 +51,13 @@ class Outbox:
         self._settled_something = threading.Condition(self._lock)
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._waiting: deque[Waiting] = deque()
-        self._bytes = 0  # waiting and on their way
+        self._bytes = 0  # of items that wait or are being sent
         self._accepted = 0
         self._settled = 0
         self._flush_up_to = 0
         self._refusing: DropReason | None = None
         self._abandoned = False
-        # How many have to wait for `put` to ask for the thread: 1 while nobody looks, no number once it was asked for.
+        # `put` asks for the thread once so many items wait: 1 while the thread sleeps, infinity once it was asked for.
         self._call_from: float = 1
         self._not_accepted = self._sampled_out = self._sent = self._truncated = self._lossy = 0
         self._spooled = self._recovered = 0
@@ -69,7 +69,8 @@ class Outbox:
     # -- the service's threads -------------------------------------------------------------------------------------
 
     def put(self, item: Waiting) -> bool:
-        """Takes it, or counts why not; True when the sending thread has to be told (`ring`), or started."""
+        """Takes an item, or counts why not. True when the caller has to start the sending thread or wake it
+        (`ring`)."""
         # Few steps and few names: this runs in the request's own time. Calling the lock's methods, known since the
         # beginning, is a quarter quicker than `with`, which looks them up.
         self._acquire()
@@ -99,7 +100,7 @@ class Outbox:
             self._ring_at = self._call_from = 1
 
     def unattended(self) -> None:
-        """Says that no thread looks: the next `put` asks for one."""
+        """Notes that no thread takes from the outbox: the next `put` asks for one."""
         with self._lock:
             self._call_from = 1
 
@@ -110,13 +111,15 @@ class Outbox:
             self._sampled_out += 1
 
     def lost(self, reason: DropReason) -> None:
-        """Counts something that never got as far as `put`."""
+        """Counts a record as dropped that did not get as far as `put`."""
         with self._lock:
             self._not_accepted += 1
             self._dropped[reason] += 1
 
     def flush(self, timeout_s: float, *, give_up: Callable[[], bool] = lambda: False) -> bool:
-        """Waits until all that was taken so far is sent or dropped; False when `timeout_s` seconds were not enough.
+        """Waits until all items taken so far are sent or dropped; False when `timeout_s` seconds were not enough.
+
+        Spooled items are not sent yet. When all that remain are on disk, and `give_up()` says so, it waits no longer.
 
         What is on disk is not sent yet. When all of it is there, and `give_up()` says so, it waits no longer.
         """
@@ -140,7 +143,7 @@ class Outbox:
             self._bell.put(None)
 
     def abandon(self) -> int:
-        """Gives up what is not settled, counts it as unsent_at_close, and gives its number."""
+        """Drops the items that are not settled as unsent_at_close; returns their number."""
         with self._lock:
             left = self._accepted - self._settled
             self._abandoned = True
@@ -156,7 +159,8 @@ class Outbox:
     # -- the sending thread ----------------------------------------------------------------------------------------
 
     def take(self, *, max_records: int, max_bytes: int) -> list[Waiting]:
-        """The oldest, at least one where there is one; they stay accounted until `settle`."""
+        """Removes the oldest items, at least one where there is one; they count as queued until they are settled or
+        spooled."""
         taken: list[Waiting] = []
         size = 0
         with self._lock:
@@ -168,7 +172,7 @@ class Outbox:
         return taken
 
     def settle(self, items: Sequence[Waiting], reason: DropReason | None = None) -> None:
-        """Says that the items were sent, or dropped for `reason`."""
+        """Counts the items as sent, or as dropped for `reason`."""
         if not items:
             return
         with self._lock:
@@ -183,7 +187,7 @@ class Outbox:
             self._settled_something.notify_all()
 
     def spool(self, items: Sequence[Waiting]) -> None:
-        """Says that the items are on disk now."""
+        """Counts the items as spooled: they are on disk now."""
         with self._lock:
             if self._abandoned:
                 return  # counted already; they will be sent all the same
@@ -192,7 +196,7 @@ class Outbox:
             self._spooled += len(items)
 
     def unspool(self, count: int, reason: DropReason | None = None) -> None:
-        """Says that so many traces on disk were sent, or dropped for `reason`."""
+        """Counts so many spooled traces as sent, or as dropped for `reason`."""
         if count == 0:
             return
         with self._lock:
@@ -215,12 +219,12 @@ class Outbox:
             self._lossy += lossy
 
     def note(self, name: str, count: int = 1) -> None:
-        """Counts something that a step over the records has to tell."""
+        """Adds to a named count of a record step (`ClientStats.notes`)."""
         with self._lock:
             self._notes[name] += count
 
     def fail(self, error: str) -> None:
-        """Keeps the words of the last failure."""
+        """Keeps the message of the last failure."""
         with self._lock:
             self._last_error = error
 
@@ -232,7 +236,7 @@ class Outbox:
         self._hear(timeout_s)
 
     def sleep(self, timeout_s: float) -> None:
-        """As `wait`, but the next `put` asks for the thread. For a thread that found nothing for a while."""
+        """Sleeps like `wait`, but the next `put` wakes the thread. For a thread that has found nothing for a while."""
         with self._lock:
             if self._waiting or self._rings_now():
                 return
@@ -240,14 +244,14 @@ class Outbox:
         self._hear(timeout_s)
 
     def pause(self, timeout_s: float) -> None:
-        """Sleeps between two tries; a flush or a close ends it, what waits does not."""
+        """Sleeps between two attempts; a flush or a close ends it, waiting items do not."""
         with self._lock:
             self._call_from = math.inf
         self._hear(timeout_s)
 
     @property
     def urgent(self) -> bool:
-        """Somebody waits for a flush or a full batch waits: do not wait for more."""
+        """Whether a flush or a full batch waits, so that the thread should not wait for more items."""
         with self._lock:
             return self._rings_now()
 

@@ -1,8 +1,8 @@
-"""The sending thread: takes batches out of the outbox, encodes them, and hands them over: to the transport, or to disk.
+"""The sending thread: takes batches out of the outbox, encodes them, and hands them to the transport or to the spool.
 
 It is started by the first trace and not by the client, so that a server which forks its workers forks no thread. Where
-there is a spool, everything goes there first and a thread of its own empties it (`drainer`); a spool that does not take
-a batch (its disk is full or gone) is passed by.
+there is a spool, everything goes there first and another thread empties it (`drainer`); when the spool fails (its disk
+is full or gone), batches go to the transport directly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _SLEEP_S: Final = 60.0
 
 
 class Encoded(NamedTuple):
-    """What goes to the transport, and what was done to the record to get there."""
+    """An encoded record, and what was done to it: whether it was truncated, and whether values were coerced or left
+    out."""
 
     key: str
     data: bytes
@@ -40,7 +41,7 @@ class Encoded(NamedTuple):
 
 
 class _Sending(NamedTuple):
-    """What a record on its way is known by."""
+    """What is known of a record that is being sent."""
 
     waiting: Waiting
     truncated: bool
@@ -60,7 +61,7 @@ class Sender:
         spool: Spool | None = None,
         drainer: Drainer | None = None,
     ) -> None:
-        """`drainer` is told when something was put into `spool`."""
+        """`drainer` empties `spool`, and is woken when something was put there."""
         self._outbox = outbox
         self._encode = encode
         self._delivery = delivery
@@ -76,7 +77,7 @@ class Sender:
 
     def start(self) -> None:
         """Starts the thread unless it runs. Raises RuntimeError when the system gives no thread."""
-        # A try only: whoever holds the lock is starting it, and a signal handler must not wait for itself.
+        # Without waiting: another holder of the lock is starting the thread, and a signal handler would deadlock.
         if self.alive or not self._start_lock.acquire(blocking=False):
             return
         try:
@@ -131,7 +132,7 @@ class Sender:
                     outbox.sleep(_SLEEP_S)
 
     def _deliver(self, batch: list[Waiting]) -> None:
-        """Returns when each of the batch is settled, or on disk, or all was abandoned."""
+        """Delivers a batch; returns when each item is settled or spooled, or when the outbox was abandoned."""
         if self._spool is not None:
             self._put_on_disk(self._spool, self._encode_all(batch, self._delivery.record_limit()))
         elif (limit := self._delivery.connect(self)) is not None:

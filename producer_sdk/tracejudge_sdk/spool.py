@@ -92,7 +92,7 @@ class Spool:
         return None
 
     def done(self, batch: SpoolBatch, left: Sequence[Ready]) -> None:
-        """Says that of `batch` only `left` has still to be sent; what stands before it is deleted."""
+        """Deletes what was sent of a batch; `left` are its records that have still to be sent."""
         kept = left[0].item if left else batch.records[-1].item + 1
         finished = [record for record in batch.records if record.item < kept]
         with self._lock:

@@ -80,7 +80,7 @@ class SpoolFile:
         return self._log.read(from_offset=self.next_offset, max_records=max_records, max_bytes=max_bytes)
 
     def done_before(self, offset: int) -> None:
-        """Says that what stands before `offset` need not be sent again, and deletes it."""
+        """Deletes the records before `offset`, which need not be sent again."""
         self.next_offset = offset
         self._log.delete_before(offset)
 

@@ -34,7 +34,7 @@ class StatsHook:
             self._thread = thread
 
     def stop(self, timeout_s: float) -> None:
-        """Tells the last account and ends the thread, waiting for at most `timeout_s` seconds."""
+        """Reports the account a last time and ends the thread, waiting for at most `timeout_s` seconds."""
         self._stopping.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)

@@ -60,7 +60,7 @@ def generator_of(
 def async_generator_of(
     opened: Callable[..., tuple[AsyncGenerator[Any, Any], TraceRecording]], rules: StreamRules
 ) -> Callable[..., AsyncGenerator[Any, Any]]:
-    """As `generator_of`, for async generators."""
+    """`generator_of` for async generators."""
 
     async def observed(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         stream, recording = opened(*args, **kwargs)
@@ -103,7 +103,7 @@ def observed_generator(
 def observed_async_generator(
     stream: AsyncGenerator[Any, Any], recording: TraceRecording, rules: StreamRules
 ) -> AsyncGenerator[Any, Any]:
-    """As `observed_generator`, for async generators."""
+    """`observed_generator` for async generators."""
     observed = async_generator_of(lambda: (stream, recording), rules)()
     _when_dropped(observed, recording)
     return observed

@@ -44,7 +44,7 @@ class MissingExtra(TraceJudgeError):
 
 
 class ServiceUnavailable(TraceJudgeError):
-    """Something outside this process does not answer now."""
+    """A service outside this process does not answer at present: try again later."""
 
 
 class StoreUnavailable(ServiceUnavailable):
@@ -99,7 +99,7 @@ class JudgeDown(JudgeGone):
 
 
 class CheckFailed(TraceJudgeError):
-    """Something that is watched is worse than its limit; going on would do harm."""
+    """A check found something worse than its limit; going on would do harm."""
 
 
 class NothingToDecide(TraceJudgeError):

@@ -56,7 +56,7 @@ class TraceFacts(NamedTuple):
 
 
 class Outcome(str, Enum):
-    """Of a score. Passed and failed are settled; invalid means that the trace could not be judged."""
+    """The outcome of a score. Passed and failed are settled; invalid means that the trace could not be judged."""
 
     PASSED = "passed"
     FAILED = "failed"

@@ -32,8 +32,8 @@ class RoundLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeReport:
-    """All of a judge's rounds, and where its last finished one is beside its reference. `moved` is None before there
-    are two finished rounds."""
+    """A judge's rounds, and how its last finished one compares with its reference. `moved` is None before there are two
+    finished rounds."""
 
     judge_name: str
     judge_id: JudgeId
@@ -72,7 +72,7 @@ def judge_report(
 
 
 def judges_of(store: Store, anchors: AnchorSet) -> list[JudgeId]:
-    """Those that have judged the set, by id."""
+    """The JudgeIds that have judged the anchor set, in order."""
     return sorted({one.judge_id for one in store.anchors.rounds.of(anchors.set_id)})
 
 

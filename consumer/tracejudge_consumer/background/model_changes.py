@@ -40,7 +40,7 @@ class ReportedStore(Protocol):
 
 
 class ModelChanges:
-    """Tells of models and fingerprints not seen before. For one event loop."""
+    """Announces models and fingerprints not seen before. For one event loop."""
 
     def __init__(self, *, store: ReportedStore, calls: StoreCalls, clock: Clock, announce: Announce) -> None:
         self._store = store

@@ -51,7 +51,7 @@ class LineAnswer:
     faults: tuple[Fault, ...] = ()
 
     def as_dict(self, *, brief: bool = False) -> dict[str, Any]:
-        """As JSON values; `brief`: of the faults the first one's reason and field."""
+        """The answer as JSON values; `brief`: only the first fault's reason and field."""
         found: dict[str, Any] = {"line": self.line, "status": self.status}
         if self.trace_id is not None:
             found["trace_id"] = self.trace_id

@@ -106,7 +106,7 @@ class Gateway:
     async def stop(self) -> None:
         """Takes nothing new on, lets requests under way end within `drain_timeout_s`, closes the queue."""
         self._stopping = True
-        self._requests.take_no_more()
+        self._requests.refuse_new()
         if self._runner is not None:
             for site in list(self._runner.sites):
                 await site.stop()

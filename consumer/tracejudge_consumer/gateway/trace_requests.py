@@ -35,8 +35,8 @@ class TraceRequests:
         self._reading: set[asyncio.Task[bytes]] = set()
         self._ending = False
 
-    def take_no_more(self) -> None:
-        """Who asks from now on is told to come again."""
+    def refuse_new(self) -> None:
+        """Answers requests from now on with 503: the client has to send again later."""
         self._ending = True
 
     async def bodies_read(self, timeout_s: float) -> None:

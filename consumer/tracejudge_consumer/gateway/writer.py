@@ -265,7 +265,7 @@ class QueueWriter:
         self._abandon()
 
     def _abandon(self) -> None:
-        """Tells everybody who still waits to come again: trying each in turn would hold them all up."""
+        """Answers every waiting request with "send again later": trying each in turn would delay them all."""
         with self._bell:
             jobs, self._jobs = list(self._jobs), deque()
         for job in jobs:

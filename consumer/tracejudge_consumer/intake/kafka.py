@@ -224,8 +224,8 @@ class KafkaIntake:
             self._refused += isinstance(error, _NOT_OURS_ANY_MORE)
             _LOG.warning("last commit of revoked partitions failed: %r", error)
 
-    def mourn(self, lost: Collection[Any]) -> None:
-        """These belong to another member already."""
+    def note_lost(self, lost: Collection[Any]) -> None:
+        """Notes partitions that belong to another member already."""
         if self._listener is not None and lost:
             self._listener.lost([self._key(one) for one in lost])
 
@@ -241,7 +241,7 @@ class _Rebalance(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka
         _LOG.info("assigned: %s", sorted(one.partition for one in assigned))
 
     async def on_partitions_lost(self, lost: Collection[Any]) -> None:
-        self._intake.mourn(lost)
+        self._intake.note_lost(lost)
 
 
 def _topic_partition(key: PartitionKey, topic: str) -> Any:

@@ -101,6 +101,6 @@ def _config_value(found: Any, topic: str, name: str) -> str:
 
 
 def _admin_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the queue's options those that say how to connect: the admin client knows no others."""
+    """The options of the queue that say how to connect, which are those that the admin client knows."""
     kept = ("security_protocol", "ssl_", "sasl_", "socks5_proxy", "api_version")
     return {name: value for name, value in options.items() if name.startswith(kept)}

@@ -17,8 +17,8 @@ _OWN_CHOICE: Final = "MALLOC_ARENA_MAX"
 
 
 def share_one_arena() -> bool:
-    """All threads that begin from now on allocate from one arena. False, with nothing changed, where the C library
-    knows no arenas, and where MALLOC_ARENA_MAX is set: that is somebody's own choice."""
+    """Makes all threads started from now on allocate from one malloc arena. False, with nothing changed, where the C
+    library has no arenas, and where MALLOC_ARENA_MAX is set, which is the user's own choice."""
     if not sys.platform.startswith("linux") or os.environ.get(_OWN_CHOICE):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none

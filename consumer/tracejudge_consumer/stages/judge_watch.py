@@ -28,7 +28,7 @@ class JudgeWatch:
         self._reasons: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_LAST_VERDICTS))
 
     def note(self, result: PanelResult) -> None:
-        """These came from the judges just now."""
+        """Takes a result that has just come from the judges."""
         scores = result.scores
         troubled = result.gone or self._gone or self._failing
         if not troubled and len(scores) == 1 and scores[0].outcome is not Outcome.INVALID:  # the usual, once a trace

@@ -198,7 +198,7 @@ def config_option(command: _Command) -> _Command:
 
 
 def group_config_option(command: _Command) -> _Command:
-    """The same for a group that only has verbs: they take what was typed before them."""
+    """`--config` for a group of verbs, which take the value that was typed before them."""
     return _config_option(exposed=False)(command)
 
 

@@ -66,7 +66,7 @@ def tell(
     config: str,
     as_json: bool,
 ) -> int:
-    """Says what became of a replay of `selected` traces, and gives the exit status."""
+    """Shows the outcome of a replay of `selected` traces; returns the exit status."""
     run_id = run.run_id
     not_reached = 0 if report.complete else max(0, selected - report.traces)
     # What a cap cut off is missing: nobody should go on to compare half a run and call it the whole.

@@ -29,7 +29,7 @@ class Distribution(Collector):
         registry.register(self)
 
     def observe(self, label: str, values: Sequence[float]) -> None:
-        """These were seen."""
+        """Adds values to the distribution of a label."""
         bounds = self._bounds
         with self._lock:
             counts = self._counts.setdefault(label, [0] * len(bounds))

@@ -123,7 +123,7 @@ class Metrics:
             self.verdicts.labels(judge, source or "judge").inc(count)
 
     def scored(self, scores: Sequence[Score], ledger: Iterable[LedgerRow], calls: Sequence[JudgeCall]) -> None:
-        """These were stored. Hundreds at once, so each counter is looked up once for all."""
+        """Counts rows that were stored. They come by the hundred, so each counter is looked up once for all of them."""
         for judge in {one.judge_name for one in scores}:
             own = [one for one in scores if one.judge_name == judge]
             outcomes = [one.outcome for one in own]

@@ -27,7 +27,7 @@ class Report(Protocol):
 
 
 class Watched(Protocol):
-    """Something with a health to ask for."""
+    """Something that reports its health."""
 
     def report(self) -> Report: ...
 

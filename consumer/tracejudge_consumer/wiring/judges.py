@@ -22,7 +22,7 @@ _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def choose_judges(specs: Collection[JudgeSpec], names: Collection[str]) -> tuple[JudgeSpec, ...]:
-    """Those of `specs` that are named. Raises SettingsError naming the ones that are not configured."""
+    """The specs with these names. Raises SettingsError for names that are not configured."""
     known = {spec.name: spec for spec in specs}
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -80,7 +80,7 @@ class TraceJudgeCallbackHandler(BaseCallbackHandler):
         self._nested = nested
         self._lock = threading.Lock()
         self._runs: OrderedDict[UUID, _Run] = OrderedDict()
-        forks.tell(self)
+        forks.register(self)
 
     def before_fork(self) -> None:
         """Holds the lock while the process forks."""
@@ -136,7 +136,7 @@ class TraceJudgeCallbackHandler(BaseCallbackHandler):
     # -- ends --------------------------------------------------------------------------------------------------------
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **run: Any) -> None:
-        """It ended."""
+        """Logs the answer when its chain has ended."""
         known = self._ends(run_id)
         if known is None or not known.is_root:
             return
@@ -178,7 +178,7 @@ class TraceJudgeCallbackHandler(BaseCallbackHandler):
         self._ends(run_id)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **run: Any) -> None:
-        """It raised, or its reader stopped."""
+        """Logs the answer when its chain has raised, or the reader of its stream has stopped."""
         known = self._ends(run_id)
         if known is not None and known.is_root:
             answer = known.answer
@@ -228,7 +228,7 @@ def _was_stream(run: Mapping[str, Any]) -> bool:
 
 
 def _hear_input(answer: _Answer, run: Mapping[str, Any]) -> None:
-    """Of a run that streams, LangChain tells the input at its end, and an empty one at its beginning."""
+    """Takes the input at the end of a run: when a run streams, LangChain gives an empty input at its beginning."""
     if _was_stream(run) and not answer.recording.query:
         answer.recording.query = _query_of(run["inputs"])
 

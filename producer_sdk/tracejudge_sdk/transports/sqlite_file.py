@@ -63,7 +63,7 @@ class SqliteFile:
         self._connection: sqlite3.Connection | None = None
         self._file_id: tuple[int, int] | None = None
         self._closed = False
-        forks.tell(self)
+        forks.register(self)
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Closes the file; where another thread uses it for longer than `timeout_s`, that thread closes it."""
@@ -97,7 +97,8 @@ class SqliteFile:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """The same inside one write transaction: committed at the end of the block, rolled back when it raises."""
+        """A connection inside one write transaction, as `using` gives one: committed at the end of the block, rolled
+        back when it raises."""
         with self.using() as db:
             # IMMEDIATE takes the write lock first: a read lock that is to be raised later can fail without waiting.
             db.execute("BEGIN IMMEDIATE")

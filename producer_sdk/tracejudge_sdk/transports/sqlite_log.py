@@ -234,7 +234,7 @@ class SqliteLog:
         self._file.close(timeout_s)
 
     def holder(self, group: str) -> str | None:
-        """Who holds the group's lease, run out or not; None when it is free."""
+        """The owner that holds the group's lease, expired or not; None when it is free."""
         with self._file.using() as db:
             return _owner(db, group)
 

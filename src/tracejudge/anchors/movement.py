@@ -11,7 +11,7 @@ from tracejudge.counted import counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movement:
-    """Of the anchors that have a verdict then and now: A is then, B is now."""
+    """Compares the anchors that have a verdict in two rounds: A is the earlier round, B the later."""
 
     counts: PairedCounts
     difference: Estimate | None  # of the share that passes, now minus then; None without such anchors

@@ -30,7 +30,7 @@ class LabelCounts:
         return self.good_passed + self.good_failed + self.bad_passed + self.bad_failed
 
     def adding(self, *, good: bool, passed: bool) -> LabelCounts:
-        """These counts and one verdict more."""
+        """The counts with one more verdict."""
         return LabelCounts(
             good_passed=self.good_passed + (good and passed),
             good_failed=self.good_failed + (good and not passed),
@@ -41,7 +41,7 @@ class LabelCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """Of one judge against labels; a part is None when no label speaks of it."""
+    """How well one judge agrees with labels; a value is None when no label bears on it."""
 
     counts: LabelCounts
     sensitivity: Estimate | None

@@ -44,7 +44,7 @@ class SlicePart:
 
     @property
     def contribution(self) -> float:
-        """All of its part of the change."""
+        """The slice's whole contribution to the change."""
         return self.within + self.mix + self.new_or_gone
 
 

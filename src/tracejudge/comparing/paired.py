@@ -26,7 +26,7 @@ class PairedCounts:
     both_failed: int = 0
 
     def adding(self, *, a_passed: bool, b_passed: bool) -> PairedCounts:
-        """These counts and one pair more."""
+        """The counts with one more pair."""
         return PairedCounts(
             both_passed=self.both_passed + (a_passed and b_passed),
             only_a_passed=self.only_a_passed + (a_passed and not b_passed),

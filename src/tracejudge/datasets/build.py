@@ -102,7 +102,7 @@ def build(
 def _chosen(
     traffic: Iterable[Trace], quota: Mapping[Cell, int], labels: Mapping[TraceKey, object], policy: BuildPolicy
 ) -> Iterator[Trace]:
-    """Those of each cell with the lowest hashes, and the labelled ones; a day is held at a time."""
+    """The traces of each cell with the lowest hashes, and the labelled ones; holds one day of traces in memory."""
     day, heaps = "", dict[Cell, list[tuple[int, int, Trace]]]()
     taken: list[Trace] = []
 

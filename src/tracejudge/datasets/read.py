@@ -78,7 +78,7 @@ def read_stream(
     form: LineForm | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Line | RecordLine | BrokenLine]:
-    """As `read_lines`, from an open stream of bytes, which has no modification time."""
+    """Reads lines as `read_lines` does, from an open stream of bytes, which has no modification time."""
     for raw in raw_lines(stream, max_line_bytes=max_line_bytes):
         yield _read(raw, app=app, event_time=event_time, form=form)
 

@@ -123,7 +123,7 @@ def poisson_low(count: int, *, confidence: float = 0.95) -> float:
 
 
 def poisson_high(count: int, *, confidence: float = 0.95) -> float:
-    """The upper end."""
+    """The upper end of the exact interval of a Poisson mean."""
     tail = (1.0 - confidence) / 2.0
     return _solve(lambda mean: _at_most(count, mean) > tail, count)
 

@@ -39,7 +39,7 @@ class Baseline(Verdicts):
 
 
 def of_run(run: RunVerdicts) -> Baseline:
-    """One run as a baseline."""
+    """A baseline made of one run."""
     return of_runs([run])
 
 

@@ -23,7 +23,7 @@ from tracejudge.scores import Outcome
 
 
 class Decided(str, Enum):
-    """Of a check, and of the gate."""
+    """The outcome of a check, or of the whole gate."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -38,7 +38,7 @@ Limit = Literal["minimum", "max_invalid", "max_drop", "latency", "anchors"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One limit of one judge.
+    """The outcome of one limit for one judge.
 
     `estimate` is a share, for max_drop and anchors a difference of shares (now less before), for latency milliseconds;
     None where there is nothing to see.
@@ -57,7 +57,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """All checks. One that failed fails the gate; one that is undecided leaves it undecided."""
+    """The checks and the gate's outcome: failed when one check failed, else undecided when one is undecided, else
+    passed."""
 
     checks: tuple[Check, ...]
     decided: Decided

@@ -14,7 +14,7 @@ class _Section(BaseModel):
 
 
 class Threshold(_Section):
-    """Of one judge, on all cases or on those of a slice. At least one of the limits must stand.
+    """Limits for one judge, on all cases or on a slice of them (`where`); at least one limit must be given.
 
     `minimum` and `max_invalid` are shares; `max_drop` is the largest fall below the baseline, as a share, or "noise":
     no more than the same code falls by itself, by a baseline of several runs.

@@ -41,7 +41,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdicts:
-    """All of a run. `dataset` names what was judged: two runs over the same cases have the same."""
+    """The verdicts of one run. `dataset` is a hash of the cases that were judged, equal for two runs over the same
+    cases."""
 
     dataset: str
     verdicts: tuple[Verdict, ...]

@@ -137,8 +137,8 @@ class Panel:
     async def evaluate_each(
         self, tasks: Sequence[JudgeTask], on_result: OnJudged, *, run_id: str = LIVE_RUN, fresh: bool = False
     ) -> None:
-        """As `evaluate`, except that no verdict waits for another: `on_result(place, result)` is called with what
-        one judge said about `tasks[place]` as soon as it is there, once for each (task, judge).
+        """Judges like `evaluate`, but no verdict waits for another: `on_result(index, result)` is called once for each
+        (task, judge), as soon as the judge has answered, with what it said about `tasks[index]`.
 
         What `on_result` raises ends the batch and is raised here; it is not called any more then.
         """

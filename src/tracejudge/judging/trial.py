@@ -29,7 +29,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """All cases of one judge, and what they cost."""
+    """The results of one judge on all cases, and what they cost."""
 
     judge_name: str
     tried: tuple[Tried, ...]

@@ -107,7 +107,7 @@ def selection_of(run: RunManifest) -> Selection | None:
 
 
 def judge_ids_of(run: RunManifest) -> list[str]:
-    """Who judges a run."""
+    """The JudgeIds of a run's judges."""
     return [str(one["judge_id"]) for one in run.manifest.get("judges", ())]
 
 

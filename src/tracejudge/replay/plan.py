@@ -23,7 +23,7 @@ _SIMULATED_CALLS: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """How long at so many calls in flight."""
+    """The expected duration with so many calls in flight."""
 
     workers: int
     seconds: float
@@ -31,8 +31,8 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgePlan:
-    """Of one judge. `measured_calls` 0: no latency is known, and a typical one is assumed. The first of `expected` is
-    at the judge's own concurrency."""
+    """The expected cost and duration for one judge. `measured_calls` is 0 where no latency was measured and a typical
+    one is assumed. The first of `expected` is at the judge's own concurrency."""
 
     cost: Estimate
     measured_calls: int

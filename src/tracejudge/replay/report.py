@@ -13,9 +13,9 @@ from tracejudge.scores import Decision, JudgeCall, LedgerRow, Outcome, Score
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
-    """Of one attempt at a run. Per judge, `traces` = texts expired + already settled + already decided + passed +
-    failed + invalid + decisions. A trace counts once all of its questions are put (where a run of several judges stops
-    in the middle of a page, verdicts of some judges about it may be there already).
+    """The counts of one attempt at a run. Per judge, `traces` = texts expired + already settled + already decided +
+    passed + failed + invalid + decisions. A trace is counted once all of its questions were put; where a run of several
+    judges stops in the middle of a page, some judges' verdicts about further traces may be stored already.
 
     `already_settled` and `already_decided` (invalid, or not applicable) were so before this attempt.
     """

@@ -26,7 +26,7 @@ Place = Mapping[str, Any]
 
 
 class Page:
-    """Some traces, and how many more were passed over since their texts are past their retention (`expired`).
+    """The traces of a page, and the number of those left out because their texts are past their retention (`expired`).
 
     `make` gives the two when they are first asked for, without blocking: so they are made by the thread that judges
     them, next to their use.
@@ -50,14 +50,14 @@ class Page:
 
 
 class Source(Protocol):
-    """Traces in a fixed order. Both may block."""
+    """Traces in a fixed order. Both methods may block."""
 
     def count(self) -> int:
-        """How many there are in all."""
+        """The number of traces in the source."""
         ...
 
     def pages(self, after: Place | None = None) -> Iterator[Page]:
-        """Those behind `after` (of all, when None), in constant memory."""
+        """The pages after the position `after` (from the beginning when None), in constant memory."""
         ...
 
 
@@ -143,7 +143,7 @@ class FileSource:
         return sum(1 for _ in self._lines(0, 0))
 
     def draw_line(self, *, traces: int, seed: int) -> int | None:
-        """As `Traces.draw_line`, by a hash of our own."""
+        """The threshold of a draw, as `Traces.draw_line` gives it, by a hash computed here (`drawn`)."""
         hashes = (drawn(line.trace, seed) for _, line in self._lines(0, 0))
         smallest = heapq.nsmallest(traces, hashes)
         return smallest[-1] if len(smallest) == traces else None

@@ -29,8 +29,9 @@ class Flip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two. `invalid` counts pairs that it could not judge; they are in no rate. `cost_usd` is None when the
-    price of a call is not known; `latency_ms` is the mean of its calls' time per trace."""
+    """One side of a comparison. `invalid` counts pairs that this side could not judge, which enter no rate. `cost_usd`
+    is None when the price of a call is not known; `latency_ms` is the mean over traces of the total time of their
+    calls."""
 
     judge_ids: tuple[JudgeId, ...]
     heuristic: bool
@@ -167,7 +168,7 @@ def compare(
 
 
 def agreement_of(counts: PairedCounts) -> Agreement:
-    """All that follows from one table of pairs."""
+    """The agreement measures of a table of pairs."""
     return Agreement(
         counts=counts,
         same=_share(counts.same, counts.n),

@@ -33,7 +33,7 @@ class PreferenceCounts:
 
     @property
     def ties(self) -> int:
-        """All that nobody won."""
+        """Number of comparisons without a winner."""
         return self.tie + self.one_order + self.first_place + self.second_place
 
     @property
@@ -45,7 +45,7 @@ class PreferenceCounts:
         return self.won + self.ties
 
     def adding(self, score: Score) -> PreferenceCounts:
-        """These counts and one settled verdict on B's answer, held against A's."""
+        """The counts with one more settled verdict on B's answer against A's."""
         number = 0.5 if score.score is None else score.score
         if number != 0.5:
             name = "b_better" if number > 0.5 else "a_better"
@@ -114,7 +114,7 @@ def preference(scores: Iterable[Score], *, by: str | None = None) -> Preference:
 
 
 def preferred(counts: PreferenceCounts) -> Preferred:
-    """All that follows from one table."""
+    """The preference measures of a table of counts."""
     placed = counts.first_place + counts.second_place
     return Preferred(
         counts=counts,

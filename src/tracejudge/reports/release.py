@@ -53,8 +53,9 @@ class ReleaseWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCheck:
-    """All lines, and the verdict over them: worse by one judge is worse; undecided by one is not enough. `exact`: from
-    every row, not from sums by the minute. `within`: the field within whose values the two were compared."""
+    """The lines of a release check and the verdict over them: worse when one judge finds it worse, else not enough
+    evidence when one judge is undecided. `exact`: computed from every row instead of from sums by the minute. `within`:
+    the field within whose values the two releases were compared."""
 
     lines: tuple[ReleaseLine, ...]
     exact: bool

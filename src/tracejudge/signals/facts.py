@@ -124,7 +124,8 @@ def _signals(texts: _Texts, words: WordSignals) -> Signals:
 
 
 def _pieces(texts: Sequence[_Texts]) -> Iterator[Sequence[_Texts]]:
-    """Those whose words are looked at together: few enough for a core's cache to hold what is made of them."""
+    """Splits texts into pieces that are looked up together: few enough for a core's cache to hold what is made of
+    them."""
     begin = chars = 0
     for at, one in enumerate(texts):
         if at - begin >= _TOGETHER or chars >= _TOGETHER_CHARS:

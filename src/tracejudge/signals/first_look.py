@@ -25,8 +25,8 @@ _MAY_REFUSE: Final = 4 * COUNT_BITS
 def first_looks(
     words: Words, vocabulary: Vocabulary, responses: Sequence[str]
 ) -> tuple[Sequence[bool], Sequence[bool]]:
-    """Of which of these, whose words are given, it is certain that they are English, and of which that they are no
-    refusal."""
+    """For each response, whether it is certainly English, and whether it is certainly no refusal. `words` are the
+    responses' words."""
     begins, ends = words.bounds[:-1], words.bounds[1:]
     counts = vocabulary.counts.take(words.numbers)
     # Each field of a sum has room for a whole text; what runs over in the sum of all texts is gone in a difference.

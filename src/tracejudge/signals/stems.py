@@ -78,7 +78,8 @@ def content_stems(text: str) -> list[str]:
 
 
 def stems_of(word: str) -> list[str]:
-    """As `content_stems` of what is seldom seen: nothing of it is remembered."""
+    """The content stems of a word, as `content_stems` gives them, without remembering them: for words that are seldom
+    seen."""
     return list(filter(None, map(_content_stem, tokens(word))))
 
 

@@ -105,7 +105,7 @@ class Vocabulary:
         )
 
     def held(self, own: tuple[Integers, Integers], given: tuple[Integers, Integers]) -> NDArray[np.bool_]:
-        """Of each stem of `own`, whether `given` has it too for the same owner. Owners are counted from 0."""
+        """For each stem of `own`, whether `given` has it too for the same owner. Owners are counted from 0."""
         (stems, owners), (given_stems, given_owners) = own, given
         if not len(stems):
             return np.zeros(0, np.bool_)

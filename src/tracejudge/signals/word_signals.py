@@ -38,7 +38,7 @@ class WordReader:
         self._begin()
 
     def signals(self, texts: Sequence[Texts]) -> list[WordSignals]:
-        """Those of each response with its passages. Of some 300 000 characters in all at the most."""
+        """The word signals of each response with its passages; give at most some 300 000 characters in all."""
         responses = [plain(response) for response, _ in texts]
         # A sentence without blanks is one word, and seldom comes again: many of them would soon fill a vocabulary.
         spaced = [text if text.isascii() or can_split(text) else "" for text in responses]
@@ -62,7 +62,8 @@ class WordReader:
         self._passages = Passages(self._vocabulary)  # what it remembers are numbers of this vocabulary
 
     def _overlaps(self, words: Words, passages: Sequence[str], of_passages: Integers) -> list[float | None]:
-        """Of each response, whose words are given, with the passages whose response is `of_passages`."""
+        """The overlap of each response, given by its words, with its passages; `of_passages` holds the index of each
+        passage's response."""
         count = len(words.bounds) - 1
         given = self._passages.stems(passages)
         readable = [stems for stems in given if stems is not None]

@@ -24,7 +24,7 @@ _REAL: Final = {float, int}
 
 
 class IrregularRows(Exception):
-    """Something in these columns is not as it should be: look at each row."""
+    """A column holds a value that does not fit: the rows have to be encoded one by one."""
 
 
 class Block:

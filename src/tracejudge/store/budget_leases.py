@@ -116,7 +116,7 @@ class BudgetLeases:
         return float(spent.calls) if key.unit == "calls" else spent.usd
 
     def _shares(self, key: LeaseKey) -> list[_Share]:
-        """All shares of the window, in the order in which they were claimed."""
+        """The shares of the window, in the order in which they were claimed."""
         amount = "toFloat64(calls)" if key.unit == "calls" else "usd"
         rows = self._connection.query(
             f"SELECT lease_id, holder, {amount}, toUnixTimestamp64Micro(claimed_at) AS at, row_version "

@@ -14,7 +14,8 @@ from tracejudge.store.trace_filters import trace_conditions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseVerdicts:
-    """Of one version and judge. A question that was asked several times stands with its latest judged answer."""
+    """The verdicts of one version and judge. A question that was asked several times counts with its latest judged
+    answer."""
 
     cases: int  # questions that the version answered
     scores: Mapping[str, Score] = field(default_factory=dict)

@@ -51,8 +51,8 @@ class DeadLetters(Table[StoredDeadLetter]):
         return self._insert([StoredDeadLetter(letter=row, value_hash=_hash(row.value)) for row in rows])
 
     def mark(self, rows: Sequence[StoredDeadLetter], state: Literal["replayed", "dropped"], *, at: datetime) -> None:
-        """Says what was done about them; the last word counts. Those that are dropped lose their bytes: on disk when
-        the store merges next, at the latest when their retention ends."""
+        """Records what was done about dead letters; the latest mark counts. Dropped ones lose their bytes: on disk at
+        the store's next merge, at the latest when their retention ends."""
         marked = [replace(row, state=state, marked_at=at) for row in rows]
         if state == "dropped":
             marked = [replace(row, letter=replace(row.letter, key=None, value=b"", headers=())) for row in marked]

@@ -15,7 +15,8 @@ _TABLES: Final = ("traces", "scores", "ledger", "calls")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """Of one table: rows (versions not yet merged away included), bytes on disk, the same unpacked, and its parts."""
+    """The size of one table: rows (versions not yet merged away included), bytes on disk, uncompressed bytes, and
+    parts."""
 
     name: str
     rows: int

@@ -87,7 +87,7 @@ class Judges(Table[RegisteredJudge]):
         self._adoptions.add(adoption)
 
     def adoptions(self, judge_name: str | None = None) -> list[Adoption]:
-        """Who was live from when, in order."""
+        """The adoptions in order: which JudgeId was live from which event time on."""
         return self._adoptions.all(judge_name)
 
     def live_at(self, judge_name: str, instant: datetime) -> JudgeId | None:

@@ -36,7 +36,7 @@ class Labels(Table[Label]):
         return self._select(f"{where} ORDER BY criterion, source", where.parameters)
 
     def all(self, *, criterion: str | None = None) -> list[Label]:
-        """All labels, or those by one criterion."""
+        """All labels, or those of one criterion."""
         where = Where().equal("criterion", criterion)
         return self._select(f"{where} ORDER BY environment, app, trace_id, criterion, source", where.parameters)
 

@@ -79,7 +79,7 @@ class Leases:
             self._claim(lease.name, state.fencing, state.claim_id, lease.holder, 0.0, released=True)
 
     def current(self, name: str) -> Lease | None:
-        """Who holds the name now."""
+        """The lease that is held on the name now; None when it is free."""
         state = self._state(name)
         return _lease(name, state) if state.held else None
 

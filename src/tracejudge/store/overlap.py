@@ -36,7 +36,7 @@ def pair_sums(
     group: Mapping[str, str],
     before: datetime,
 ) -> PairSums:
-    """Of the live traces that the old judge settled in the 60 days before, those that the new one settled too.
+    """Sums over the live traces that both judges settled: of those that the old judge settled in the 60 days before.
 
     The new one in any run but those of complaints and of single traces, which are no fair choice; also under another
     name, as a judge on trial has: what makes a judge is the hash in its JudgeId. Its first verdict on a trace counts.

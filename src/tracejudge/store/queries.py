@@ -120,8 +120,8 @@ class ScoreFilter:
 
     @classmethod
     def within(cls, where: TraceFilter) -> ScoreFilter:
-        """All scores of live traffic that the time and the slice of `where` hold; what else it asks of traces is not
-        known of a score."""
+        """The live scores in the time range and slice of `where`; its conditions on other fields of traces are not
+        applied."""
         return cls(
             start=where.start,
             end=where.end,

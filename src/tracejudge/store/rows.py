@@ -35,7 +35,7 @@ class StoredTrace:
 
     @property
     def place(self) -> TracePlace:
-        """Where it stands in the order in which traces are streamed."""
+        """The trace's position in the order in which traces are streamed."""
         trace = self.trace
         return TracePlace(
             event_time=trace.event_time, trace_id=trace.trace_id, environment=trace.environment, app=trace.app
@@ -268,7 +268,8 @@ class OutboxItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxStanding:
-    """Of one notifier: how many notifications wait, were taken, and were not sent; the last error of what waits."""
+    """The state of one notifier's outbox: how many notifications wait, were accepted, and were given up; and the last
+    error of those that wait."""
 
     notifier: str
     pending: int

@@ -38,7 +38,7 @@ def versions_of(revisions: Sequence[int], settled: Sequence[bool], judged_us: Se
 
 
 def row_version(score: Score) -> int:
-    """Of a score (see `version_of`)."""
+    """The row version of a score (see `version_of`)."""
     return version_of(score.revision, score.outcome.settled, microseconds("judged_at", score.judged_at))
 
 

@@ -90,7 +90,8 @@ class Scores(Table[Score]):
         return self._insert(scores)
 
     def lookup(self, event_times: Mapping[TraceKey, datetime], run_id: str) -> dict[TraceKey, Known]:
-        """Who has judged these traces. The event times (those of the index) make it a search by primary key."""
+        """Which judges have a settled or an invalid score for these traces. `event_times` (those of the trace index)
+        make it a search by primary key."""
         settled: dict[TraceKey, set[JudgeId]] = {key: set() for key in event_times}
         invalid: dict[TraceKey, set[JudgeId]] = {key: set() for key in event_times}
         if event_times:
@@ -207,7 +208,7 @@ class Scores(Table[Score]):
             after = page[-1]
 
     def count(self, where: ScoreFilter) -> int:
-        """How many scores."""
+        """The number of scores."""
         conditions = score_conditions(where)
         return int(
             self._connection.query(f"SELECT count() FROM scores FINAL {conditions}", conditions.parameters)[0][0]

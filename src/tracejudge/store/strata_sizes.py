@@ -17,8 +17,8 @@ _KEY: Final = "environment, app, judge_name, event_time, trace_id, run_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StratumSize:
-    """Of one pane, judge and slice: `traces` scored or left out by the hash, `others` that fell out in another way (not
-    applicable, invalid, over budget, still to come ...), which the weights do not stand for."""
+    """The traces of one pane, judge, slice and stratum: `traces` scored or left out by the hash; `others` left out in
+    another way (not applicable, invalid, over budget, not judged yet ...), for which the weights do not stand."""
 
     start: datetime
     judge_name: str

@@ -77,7 +77,7 @@ def _add_nodes(block: Block, nodes: Sequence[tuple[SourceNode, ...]]) -> None:
 
 
 def _text_chars(trace: Trace, nodes: Sequence[SourceNode], turns: Sequence[Turn]) -> int:
-    """As `trace_rows.text_chars` counts them in a row's cells."""
+    """The number of characters as `trace_rows.text_chars` counts them in a row's cells."""
     count = len(trace.query) + len(trace.response or "") + len(trace.error or "") + len(trace.reference or "")
     for node in nodes:
         count += len(node.text or "")

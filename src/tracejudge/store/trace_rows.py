@@ -124,7 +124,7 @@ class TraceColumns:
 
     @property
     def chars(self) -> int:
-        """Of all texts, as they were stored."""
+        """The number of characters of all texts, as they were stored."""
         return sum(self._cells["text_chars"])
 
 

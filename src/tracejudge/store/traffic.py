@@ -25,7 +25,7 @@ _LEVELS_IF: Final = "quantilesExactLowIf(0.5, 0.95, 0.99)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Percentiles:
-    """Of `n` values: the nearest below which half, 95 % and 99 % of them lie."""
+    """The median, 95th and 99th percentile of `n` values (nearest rank)."""
 
     n: int
     p50: float

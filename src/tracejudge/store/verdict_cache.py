@@ -23,7 +23,7 @@ class VerdictCache:
         self._connection = connection
 
     def get(self, keys: Collection[Key]) -> dict[Key, str]:
-        """Those of `keys` that are here: one statement, whatever their number."""
+        """The cached verdicts among `keys`; one statement for any number of keys."""
         if not keys:
             return {}
         wanted = set(keys)

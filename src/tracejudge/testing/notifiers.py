@@ -27,7 +27,7 @@ class RecordingNotifier:
 
 
 class RecordingGroupNotifier(RecordingNotifier):
-    """The same for a channel that takes several events at once: `messages` holds the ids of what each brought."""
+    """A RecordingNotifier that takes several events at once: `messages` holds the event ids of each message."""
 
     def __init__(self, name: str = "recording") -> None:
         super().__init__(name)

@@ -59,7 +59,7 @@ class Interval(NamedTuple):
 
 
 class _Moments(NamedTuple):
-    """Of an estimated rate: itself, its linearised variance, Kish's size of its weights."""
+    """An estimated rate, its linearised variance, and Kish's effective sample size of its weights."""
 
     rate: float
     variance: float

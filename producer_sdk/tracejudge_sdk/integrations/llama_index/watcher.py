@@ -90,7 +90,7 @@ class Watcher:
             self._open[id_] = _Call(kind, instance, answer, current, None)
 
     def exited(self, id_: str, result: Any) -> None:
-        """It gave a result."""
+        """Ends a span that returned `result`."""
         call = self._open.pop(id_, None)
         if call is None:
             return
@@ -105,7 +105,7 @@ class Watcher:
         self._maybe_leave()
 
     def dropped(self, id_: str, error: BaseException | None) -> None:
-        """It raised."""
+        """Ends a span that raised `error`."""
         call = self._open.pop(id_, None)
         if call is None:
             return

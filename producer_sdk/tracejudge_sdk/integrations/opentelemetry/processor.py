@@ -69,7 +69,7 @@ class TraceJudgeSpanProcessor(SpanProcessor):
         """How often something was logged, or given up where it held no answer, before its root ended."""
         self.failed = 0
         """Spans that could not be read."""
-        forks.tell(self)
+        forks.register(self)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Gathers what the span says; at a local root, logs it."""

@@ -64,7 +64,7 @@ class Baseline:
         return self.bets_of_hour(hour_of(at))
 
     def bets_of_hour(self, hour_of_day: int) -> Bets | None:
-        """The same for an hour of the day, UTC, or one counted since 1970."""
+        """The bets for an hour of the day, UTC, or for an hour counted since 1970."""
         if not self._prior:
             return None
         place = hour_of_day % len(self._boundaries)  # 24, or 1 where no season is known

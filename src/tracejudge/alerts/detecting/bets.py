@@ -44,8 +44,8 @@ def mean_drops(boundaries: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Bets:
-    """Of one row. `prior` is 0 for components that are not armed; `spread` is the variance among hours in units of that
-    of a verdict. Raises ValueError for a boundary that cannot be missed."""
+    """The bets on one row. `prior` is 0 for components that are not armed; `spread` is the variance among hours, in
+    units of the variance of a verdict. Raises ValueError for a boundary that no rate can fall below."""
 
     boundary: float
     prior: tuple[float, ...] = PRIOR

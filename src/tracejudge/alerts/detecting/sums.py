@@ -10,7 +10,8 @@ from tracejudge.scores import Bucket
 
 
 class Sums(NamedTuple):
-    """Of settled rows, with w = 1 / inclusion probability, x = 1 for passed: counts and sums of w, w^2, wx, w^2 x.
+    """Counts of settled rows, and sums of w, w^2, w x and w^2 x, with w = 1 / inclusion probability and x = 1 for
+    passed, else 0.
 
     t is w in units of the weights before it, and trimmed where it is far above them (`weights.py`): effective samples
     are counted by it, so that one heavy row does not make all others count for nothing. Rates are never trimmed.
@@ -26,7 +27,7 @@ class Sums(NamedTuple):
     t2: float = 0.0
 
     def plus(self, *, passed: bool, weight: float, trimmed: float | None = None) -> Sums:
-        """These and one row more."""
+        """The sums with one more row."""
         square = weight * weight
         counted = weight if trimmed is None else trimmed
         return Sums(
@@ -41,7 +42,8 @@ class Sums(NamedTuple):
         )
 
     def plus_repeat(self, *, passed: bool, weight: float, before: float) -> Sums:
-        """These and one row more of a content of which `before` was seen already: one observation of their weight.
+        """The sums with one more row of a content of which rows of weight `before` were added already: together they
+        count as one observation.
 
         It moves the rate; it is no further row, and no further effective sample.
         """
@@ -54,7 +56,7 @@ class Sums(NamedTuple):
         )
 
     def with_all(self, other: Sums) -> Sums:
-        """These and the rows of `other`, which are none of them."""
+        """The sums of these rows and those of `other`; the two must not share a row."""
         return Sums(
             self.n + other.n,
             self.passed + other.passed,

@@ -127,7 +127,7 @@ class JudgeDrift:
         return [one for one in found if one is not None]
 
     def _lately(self) -> list[tuple[tuple[str, JudgeId], WatchedJudge]]:
-        """Those that are still judged: a set or a JudgeId that was replaced has no more rounds."""
+        """The judges with recent rounds: a set or a JudgeId that was replaced gets no more rounds."""
         latest = max((watched.last.round_at for watched in self._watched.values()), default=None)
         return [
             (place, watched)

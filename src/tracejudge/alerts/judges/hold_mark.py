@@ -42,7 +42,7 @@ def without_hold(event: AlertEvent, *, until: datetime) -> AlertEvent:
 
 
 def hold_numbers(event: AlertEvent) -> dict[str, object]:
-    """Of one that is held back what a program asks for: its id, and the mark."""
+    """The fields of a held event for programs: its id, and why and until when it is held."""
     return {"event_id": event.event_id, "says": hold_says(event), **_mark(event)}
 
 

@@ -136,7 +136,7 @@ class WatchedJudge:
         return early.event_id if early is not None and against == "reference" else None
 
     def accept(self, against: Against, policy: DriftPolicy) -> None:
-        """How it judges now is how it is: the next rounds are held against the last one."""
+        """Takes the judge's last round as the new reference for the next ones."""
         self.series.pop(against).close()
         self.before.pop(against, None)
         self.series_of(against, policy)

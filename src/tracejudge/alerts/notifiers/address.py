@@ -66,7 +66,7 @@ def checked_address(host: str, port: int, *, allow_private: bool, resolver: Reso
 
 
 def not_public(addresses: Iterable[str]) -> list[str]:
-    """Those of the addresses that are not out in the open."""
+    """The addresses that are not on the public internet."""
     return [address for address in addresses if not _public(address)]
 
 

@@ -17,7 +17,7 @@ logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
 
 
 class AppriseNotifier:
-    """Tells all services of `urls` (separated by spaces); taken when each of them took it.
+    """Notifies all services of `urls` (separated by spaces); delivered when each of them has accepted.
 
     A service is known by its number in messages: its URL is the secret. Hosts that a URL names are checked before each
     message; Apprise then connects by itself, and follows redirects, so a name whose owner is not trusted does not

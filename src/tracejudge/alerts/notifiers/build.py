@@ -96,7 +96,8 @@ def _built(channel: NotifierSettings, secret: str | None, clock: Clock | None) -
 def build_notifiers(
     channels: Sequence[NotifierSettings], *, environ: Mapping[str, str], clock: Clock | None = None
 ) -> list[Notifier]:
-    """All channels. Raises SettingsError with every fault: a name used twice, a secret's variable that is not set."""
+    """The notifiers of all channels. Raises SettingsError with every fault: a name used twice, a secret's variable that
+    is not set."""
     faults: list[str] = []
     built: list[Notifier] = []
     names: set[str] = set()

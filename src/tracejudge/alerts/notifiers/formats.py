@@ -170,7 +170,8 @@ def _slack_text(*lines: str) -> Body:
 
 
 def _slack_link(link: str) -> str:
-    """The one link that is ours. Of a page that is a file only its place is told: nobody could open it from there."""
+    """The link to the event's page, in Slack's form. Of a page that is a file only the path is shown: nobody could open
+    it from there."""
     address = _escaped("".join(char if char.isprintable() else "?" for char in link))
     if not link.startswith(("https://", "http://")) or "|" in link or len(link) > LONGEST_EVIDENCE:
         return address[:LONGEST_EVIDENCE]

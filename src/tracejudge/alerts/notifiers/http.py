@@ -95,7 +95,7 @@ class HttpNotifier:
 
 
 class HttpGroupNotifier(HttpNotifier):
-    """The same for a receiver that takes several events at once, as `encode_all` makes of them."""
+    """An HttpNotifier for a receiver that takes several events at once, encoded by `encode_all`."""
 
     def __init__(self, *, encode_all: EncodeAll, **options: Any) -> None:
         super().__init__(**options)

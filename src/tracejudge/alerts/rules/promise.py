@@ -50,7 +50,7 @@ class Promises:
             self._places[one.environment, one.app] = one.false_alarms
 
     def of(self, rule: Rule, *, environment: str, app: str | None) -> str:
-        """As it is written: `N per DURATION`."""
+        """The promise for a rule in one (environment, app), as written in the settings: `N per DURATION`."""
         if rule.false_alarms is not None:
             return rule.false_alarms
         return self.of_place(environment, app)

@@ -110,13 +110,13 @@ def _seeded(baseline: Baseline, hours: Iterable[HourSums]) -> Baseline:
 
 
 def _moved(sums: Iterable[float], move: float) -> list[float]:
-    """Of w, w x, w^2 and w^2 x, those of x + move; w^2 x is what it would be for rows of rate m + move."""
+    """The sums w, w x, w^2 and w^2 x for x + move instead of x; w^2 x as it would be for rows of rate m + move."""
     w, wx, w2, w2x = sums
     return [w, min(max(wx + move * w, 0.0), w), w2, min(max(w2x + move * w2, 0.0), w2)]
 
 
 def _day_moved(row: Iterable[float], move: float) -> list[float]:
-    """Of w, w x, w^2 and of S^2/Q, S W/Q, W^2/Q (chi^2 around any fit), those of S + move W."""
+    """The sums w, w x, w^2 and S^2/Q, S W/Q, W^2/Q (chi^2 around any fit) for S + move W instead of S."""
     w, wx, w2, squares, products, weights = row
     return [
         w,

@@ -175,7 +175,7 @@ class VolumeSeries(Series):
 
     @property
     def evidence_hours(self) -> float:
-        """Of a change in either direction."""
+        """The evidence, in hours, for a change in either direction."""
         return self.volume.hours
 
     @property

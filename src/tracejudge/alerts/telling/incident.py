@@ -26,7 +26,7 @@ def incident_kind(event: AlertEvent) -> EventKind:
 
 
 def incident_key(event: AlertEvent) -> str:
-    """The same for all events of an incident, in every process: which series has which kind of trouble.
+    """Names an incident: the same for all of its events, in every process, from the series and the kind of trouble.
 
     An alert is known by the id of the event that opened it, which `fired_event_id` of the later ones names.
     """

@@ -23,7 +23,7 @@ class Message:
 
     @property
     def severity(self) -> Severity:
-        """Of the most urgent event."""
+        """The severity of the most urgent event."""
         return "page" if any(event.severity == "page" for event in self.events) else "ticket"
 
     @property

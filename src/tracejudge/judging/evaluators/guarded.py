@@ -33,7 +33,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class GuardedEvaluator(FixedPrompts, BaseEvaluator):
-    """Says not_applicable for what `inner` cannot judge, and turns whatever it raises into an invalid result.
+    """Returns not_applicable for what `inner` cannot judge, and turns any exception of `inner` into an invalid result.
 
     With a `cache`, a judge that calls a model is asked once for equal content.
     """

@@ -77,7 +77,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_once)  # `json.loads` woul
 
 
 def json_object(reply: str) -> dict[str, Any] | Unreadable:
-    """The one JSON object that the reply is, and nothing else."""
+    """The JSON object that the whole reply consists of, or why there is none."""
     try:
         value = _DECODER.decode(reply)
     except _TwiceError:

@@ -47,7 +47,7 @@ class Caps:
     max_usd_per_day: float | None = field(default=None, metadata={"unit": "usd", "window": "day"})
 
     def of(self, scope: str) -> Iterator[Cap]:
-        """Those that are set."""
+        """The caps that are set."""
         for name, one in self.__dataclass_fields__.items():
             limit = getattr(self, name)
             if limit is not None:

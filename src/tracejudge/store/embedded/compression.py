@@ -94,7 +94,7 @@ def _bounded(unpacker: Any, data: bytes, limit: int) -> bytes:
 
 
 def _frames(make: Callable[[], Any], data: bytes, limit: int) -> bytes:
-    """All frames laid end to end, as a streaming writer sends them."""
+    """The decompressed frames one after the other, as a streaming writer sends them."""
     pieces: list[bytes] = []
     size = 0
     while data:

@@ -116,7 +116,8 @@ def holds_store(directory: Path) -> bool:
 
 
 def publish(directory: Path, endpoint: Endpoint) -> None:
-    """Tells the others, atomically: they see the old file or the new one, never a half."""
+    """Writes the endpoint file for other processes, atomically: they see the old file or the new one, never a part of
+    it."""
     temporary = directory / f".{FILE_NAME}.{secrets.token_hex(8)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
