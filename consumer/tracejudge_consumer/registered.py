@@ -9,7 +9,7 @@ from tracejudge.store import RegisteredJudge
 
 
 def registered(spec: JudgeSpec, at: datetime) -> RegisteredJudge:
-    """What stands behind a JudgeId, as the store keeps it."""
+    """The row that the store keeps about a JudgeId."""
     return RegisteredJudge(
         judge_name=spec.name,
         judge_id=spec.judge_id(),

@@ -74,7 +74,7 @@ class StoreError(TraceJudgeError):
 
 
 class StoreUnusable(StoreError):
-    """The store answers, and refuses us until somebody mends a setting, a right or its schema."""
+    """The store answers but refuses us until a person mends a setting, a right or its schema."""
 
 
 class SchemaTooNew(StoreUnusable):
@@ -82,7 +82,7 @@ class SchemaTooNew(StoreUnusable):
 
 
 class JudgeGone(TraceJudgeError):
-    """The judge cannot answer anybody now: its traces wait as undecided. `kind` is a short stable code."""
+    """The judge cannot answer at all at present: its traces wait as undecided. `kind` is a short stable code."""
 
     def __init__(self, judge_name: str, kind: str, message: str) -> None:
         super().__init__(f"judge {judge_name!r} {self._says} ({kind}): {message}")

@@ -25,7 +25,7 @@ async def all_of(work: Sequence[Awaitable[_T]]) -> list[_T]:
 
 
 async def ended(tasks: Collection[asyncio.Future[Any]]) -> None:
-    """Cancels what still runs, and returns when nothing of it goes on: its last words are said, its places given back.
+    """Cancels running tasks and returns when all have ended, their clean-up included.
 
     What they raise is dropped: whoever ends them has a reason of its own.
     """

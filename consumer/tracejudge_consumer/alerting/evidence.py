@@ -72,9 +72,9 @@ class AlertEvidence:
         self._explained_now = 0  # in this round
 
     def explained(self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None]) -> list[AlertEvent]:
-        """The events in their order, those that tell of a fall with their evidence where there is time for it; the
-        others among them say that it is still to come (`catch_up`). Of one that comes twice, as it was held back and
-        let go in one round, the last is stored and told, and only that is explained."""
+        """The events in their order, those about a fall with their evidence as far as the time allows; the others say
+        that it is still to come (`catch_up`). Of an event that comes twice, because it was held back and released in
+        one round, only the last is stored and sent, and only that is explained."""
         now = self._clock.now()
         last = {event.event_id: number for number, event in enumerate(events)}
         wanted = [
@@ -98,9 +98,9 @@ class AlertEvidence:
         ]
 
     def catch_up(self) -> int:
-        """The evidence of alerts that were told without, as far as the round has room for it: stored with the event,
-        and on its page. Gives their number. Call it at the end of each round; also a process that takes over knows what
-        is left. Raises ServiceUnavailable."""
+        """Gathers the evidence of alerts that were sent without, as far as the round has time for it, and stores it
+        with the event and on its page. Returns the number of events explained. Call it at the end of each round; a
+        process that takes over knows as well what is left. Raises ServiceUnavailable."""
         left, room = self._left_over(), MOST_AT_ONCE - self._explained_now
         self._explained_now = 0
         chosen = left[:room]
@@ -113,14 +113,14 @@ class AlertEvidence:
         return len(events)
 
     def _left_over(self) -> list[str]:
-        """Ids of the alerts that were told without evidence, in the order in which they get it."""
+        """Ids of the alerts that were sent without evidence, in the order in which they get it."""
         if self._left is None:
             recent = self._store.alert_events.all(since=self._clock.now() - STALE_AFTER, limit=_MOST_LEFT)
             self._left = [event.event_id for event in reversed(recent) if event.evidence.get("gathered") == NOT_YET]
         return self._left
 
     def _put_off(self, event: AlertEvent) -> AlertEvent:
-        """The event with where its page will be, so that whoever is told can look there a round later."""
+        """The event with the address of its page, which is written a round later."""
         page = {} if self._pages is None else {"page": self._pages.link(event.event_id)}
         return replace(event, evidence={**event.evidence, "gathered": NOT_YET, **page})
 
@@ -211,8 +211,8 @@ class AlertEvidence:
 
 
 def fall_of(event: AlertEvent) -> float:
-    """How far the rate fell, as the detector told it: from what it was, or from the boundary; 0 where it says neither.
-    Estimated where it looks worst: good for an order, not for a statement."""
+    """How far the rate fell by the detector's numbers, from its former level or from the boundary; 0 where the event
+    has neither. It is estimated where it looks worst: good for ordering alerts, not for a statement."""
     told = event.evidence
     since, before = (_rate_in(told.get(name)) for name in ("since", "before"))
     boundary = told.get("boundary")

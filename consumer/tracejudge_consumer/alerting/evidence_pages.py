@@ -51,7 +51,7 @@ class EvidencePages:
         return self.link(event_id)
 
     def sweep(self, *, now: datetime, events: Callable[[Sequence[str]], Iterable[AlertEvent]]) -> int:
-        """Removes pages whose time is over, and those of events that named a trace which was forgotten since. Gives
+        """Removes pages past their retention, and pages of events that name a trace which was forgotten since. Returns
         their number. Raises OSError."""
         held = self._held()
         gone = {name for name, written in held.items() if now - written > self._keep}

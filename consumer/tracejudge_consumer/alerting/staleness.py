@@ -1,4 +1,5 @@
-"""Which events come too late to be told: what is over for a day, by the time it was found or by the time of serving.
+"""Which events are too old to be sent: alerts that ended more than a day ago, by when they were found or by serving
+time.
 
 What was found a day ago (a loop that was down, a first start on a store with history) is told only where the alert is
 still open. What is found now may be of old answers, logged or judged at once: an alert that fell and ended in them more
@@ -70,5 +71,5 @@ def catching_up(series: Iterable[SeriesStatus], *, now: datetime) -> frozenset[s
 
 
 def waits(event: AlertEvent, *, catching_up: AbstractSet[str], now: datetime) -> bool:
-    """Whether the beginning of an alert is not to be told yet."""
+    """Whether the firing event of an alert is not to be sent yet."""
     return event.kind == "firing" and event.event_id in catching_up and now - event.told_from < _LONGEST_WAIT

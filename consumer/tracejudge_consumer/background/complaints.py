@@ -1,4 +1,4 @@
-"""Traces that somebody complained about, judged for that reason: run "feedback", a population of its own.
+"""Judges traces because of bad feedback: in run "feedback", a population of its own.
 
 Each has chance 1 there, whatever its chance in live traffic. Where the live verdict is in the cache it is served from
 there; else the call counts in the judge's budget as every other.

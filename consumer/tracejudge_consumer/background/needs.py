@@ -59,5 +59,5 @@ class Chore(Protocol):
         ...
 
     async def work(self, still_ours: StillOurs) -> None:
-        """Does what there is, or as much of it as it is ours to do."""
+        """Does the work that is due, as long as the lease is ours."""
         ...

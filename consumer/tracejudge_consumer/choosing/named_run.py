@@ -1,4 +1,4 @@
-"""A run that somebody named: where there is none of this name it is told, with the names there are."""
+"""Looks up a run by its name; where there is none, the error lists the names there are."""
 
 from __future__ import annotations
 

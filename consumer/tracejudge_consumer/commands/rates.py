@@ -195,7 +195,7 @@ def _hints(store: Store, query: RateQuery, configured: Collection[str]) -> list[
 
 
 def _much_fewer(line: RateLine) -> bool:
-    """So many fewer effective samples that somebody who reads both numbers asks why."""
+    """Whether there are so many fewer effective samples than judged traces that it needs an explanation."""
     return line.rate is not None and line.rate.judged >= _MANY and line.rate.n_eff < line.rate.judged / 2
 
 

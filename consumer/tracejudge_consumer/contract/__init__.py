@@ -1,4 +1,4 @@
-"""What is wrong with a record, told to whoever produces it: the faults as values, and a look over a whole file."""
+"""What is wrong with a record, for its producer: the faults as values, and a check of a whole file."""
 
 from tracejudge_consumer.contract.faults import Fault, faults_of, too_large
 

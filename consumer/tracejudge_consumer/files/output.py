@@ -140,13 +140,13 @@ def _sound(row: Row) -> Row:
 
 
 def manifest_path(output: Path) -> Path:
-    """Where the manifest of `output` stands."""
+    """The path of the manifest of `output`."""
     return output.with_name(f"{output.name}.manifest.json")
 
 
 def default_output(file: Path, specs: Sequence[JudgeSpec]) -> Path:
-    """Where the verdicts on `file` go that are told no other place: never over those of other judges, which may have
-    cost money and are what these will be compared with.
+    """The default file for the verdicts on `file`: never one that holds verdicts of other judges, which may have cost
+    money and are what these will be compared with.
 
     Raises UsageError where another version of one of these judges is there: what reads the file next would find its
     verdicts and take them for the new ones.

@@ -97,7 +97,7 @@ class Admission:
             )
 
     def check_key(self, headers: Mapping[str, str]) -> None:
-        """Raises Refusal unless the bearer key is one of ours, or none is set."""
+        """Raises Refusal unless the bearer key is a configured one, or no key is configured."""
         if not self._digests:
             return
         scheme, _, given = headers.get("Authorization", "").partition(" ")

@@ -1,4 +1,4 @@
-"""Records of another form read as traces of ours, by the paths that [intake.mapping] names.
+"""Reads records of another format as traces, by the paths of [intake.mapping].
 
 The settings say what a value is, so numbers become texts where a name or an id is meant, and texts that hold a number
 become numbers; beyond that nothing is guessed. A field that is not there is left out; a record without the query, or
@@ -72,7 +72,7 @@ class ForeignForm:
         }
 
     def values(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of ours that the record holds. Raises RecordError `unmapped`, naming field and path."""
+        """The trace fields that the record holds. Raises RecordError `unmapped`, naming field and path."""
         if "schema_version" in value and "kind" in value:
             return dict(value)
         found = {}

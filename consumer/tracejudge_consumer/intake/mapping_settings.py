@@ -1,4 +1,4 @@
-"""How the settings say where our fields stand in somebody else's records: [intake.mapping].
+"""The settings [intake.mapping]: where the fields of a trace are found in records of another format.
 
 A field is a path, or a table with more to say about it. Only `query` must be there.
 """
@@ -102,7 +102,7 @@ Turns = Annotated[TurnsSource, BeforeValidator(_path_or_table)]
 
 
 class MappingSettings(_Table):
-    """Where each field of a trace stands."""
+    """The path of each field of a trace."""
 
     query: Value
     response: Value | None = None

@@ -58,7 +58,7 @@ class JsonPath:
             place += 1
 
     def of(self, value: Any) -> Any:
-        """What stands there. Raises LeadsNowhere."""
+        """The value at the path. Raises LeadsNowhere."""
         return self._from(value, 0)
 
     def _from(self, value: Any, begin: int) -> Any:

@@ -47,7 +47,8 @@ class NodeResolver:
     """Fills in texts. Thread-safe where the hook is."""
 
     def __init__(self, hook: Hook, *, name: str, unresolved: Callable[[str, int], object] = lambda *_: None) -> None:
-        """`unresolved` is told of nodes that stay without text: the reason (`unknown`, `hook_failed`) and how many."""
+        """`unresolved` is called with the reason (`unknown`, `hook_failed`) and the number of nodes that stay without
+        text."""
         self._hook = hook
         self._name = name
         self._unresolved = unresolved

@@ -32,7 +32,8 @@ def end_process(status: int) -> NoReturn:
 
 
 def _let_go_of_unread() -> None:
-    """Python flushes both streams at its end, and makes a status of 120 of a reader that has gone."""
+    """Drops unread output whose reader has closed the pipe: flushing it at exit would make Python end with status
+    120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""Being told to stop: the first SIGINT, SIGTERM or SIGHUP asks to finish, within a limit, the second stops at once."""
+"""Shutdown by signal: the first SIGINT, SIGTERM or SIGHUP asks to finish, within a limit, the second stops at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command that goes on to run says beside its work: whoever reads it may go, and the work goes on."""
+"""Progress lines of a long-running command, whose work goes on when the reader closes the pipe."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def perhaps_unread() -> Iterator[None]:
 
 
 def say(line: str) -> None:
-    """One line on stdout, where somebody takes it."""
+    """Prints one line on stdout, as long as it has a reader."""
     with perhaps_unread():
         click.echo(line)

@@ -1,4 +1,4 @@
-"""Alert events as they are said to whoever runs the alert loop: each in one line, and what is held back in two."""
+"""Alert events as `watch` and `up` print them: each in one line, and what is held back in two."""
 
 from __future__ import annotations
 

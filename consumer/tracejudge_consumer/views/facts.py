@@ -1,4 +1,4 @@
-"""What stands beside a pass rate: traffic with its latency, what judging took, and the change from window to window."""
+"""The numbers shown beside a pass rate: traffic and latency, the cost of judging, and the change between windows."""
 
 from __future__ import annotations
 

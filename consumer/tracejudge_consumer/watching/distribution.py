@@ -1,4 +1,4 @@
-"""A Prometheus histogram that is told many values at once.
+"""A Prometheus histogram that takes many values at once.
 
 The library's own takes one value at a time, with a lock and a search by hand for each: of what a trace costs that is
 more than storing its score.

@@ -86,7 +86,7 @@ class Health:
             self._judges_gone = frozenset(names)
 
     def watch_circuits(self, availability: Callable[[], Mapping[str, Availability]]) -> None:
-        """Says each judge that is down when somebody looks."""
+        """Includes every judge that is down in each report."""
         self._availability = availability
 
     def ended(self) -> None:

@@ -144,7 +144,7 @@ class Metrics:
             self.judge_latency.observe(judge, [call.latency_ms / 1000 for call in calls if call.judge_name == judge])
 
     def watch_circuits(self, availability: Callable[[], Mapping[str, Availability]]) -> None:
-        """Shows each judge's circuit as it is when somebody looks."""
+        """Reads each judge's circuit when the metrics are scraped."""
         self.registry.register(_Circuits(availability))
 
     def set_lag(

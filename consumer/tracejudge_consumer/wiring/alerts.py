@@ -31,7 +31,7 @@ def build_notifiers(settings: Settings) -> list[Notifier]:
 
 
 def channel_policies(settings: Settings) -> dict[str, ChannelPolicy]:
-    """What each channel of the settings hears of, by its name."""
+    """The policy of each channel of the settings, by its name."""
     return {channel.channel: channel.policy for channel in settings.notifiers}
 
 

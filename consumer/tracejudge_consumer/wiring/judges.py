@@ -73,7 +73,7 @@ def sampling_policy(settings: Settings) -> SamplingPolicy:
 
 
 def register_judges(specs: Collection[JudgeSpec], store: Store) -> None:
-    """Writes down what each JudgeId stands for, and which is live for its name from now on.
+    """Stores the spec behind each JudgeId, and which JudgeId is live for its name from now on.
 
     The first JudgeId of a name is live for all of the past, so that a backlog read on the first day shows under it.
     """

@@ -40,7 +40,7 @@ class Action:
         return all(named.get(field) == value for field, value in self.matchers.items())
 
     def silences(self, event: AlertEvent) -> bool:
-        """Whether the event is not to be sent to anybody."""
+        """Whether the action keeps the event from all channels."""
         named = (event.alert_id, event.event_id)  # what became of an alert is part of it
         if self.verb != "silence" or not any(self.matches(event.series, event_id=one) for one in named):
             return False

@@ -39,14 +39,14 @@ _MAX_CRITERION_CHARS: Final = 256
 
 
 class LineForm(Protocol):
-    """Another form than ours: gives the fields of ours that a line holds."""
+    """Reads lines of another format: gives the fields of a dataset line that such a line holds."""
 
     def values(self, value: dict[str, Any], /) -> dict[str, Any]:
-        """The fields of ours. Raises RecordError."""
+        """The fields of a dataset line. Raises RecordError."""
         ...
 
     def explain(self, error: RecordError, /) -> RecordError:
-        """The refusal of such a line, in words that say where in it the value stands."""
+        """Words the refusal of such a line, naming the path at which the value was found."""
         ...
 
 
@@ -112,7 +112,7 @@ def _read(
 def read_object(
     number: int, value: dict[str, Any], *, app: str | None, event_time: EventTimes
 ) -> Line | RecordLine | BrokenLine:
-    """What an object that stands for line `number` of a file holds."""
+    """Reads the JSON object on line `number` of a file."""
     data = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str).encode()
     try:
         return _record(number, _with_id(number, value, data), app=app, event_time=event_time)

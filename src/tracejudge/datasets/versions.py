@@ -21,7 +21,7 @@ from tracejudge_sdk.trace import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Where a dataset stands. `new` False: its content was there already, as this version."""
+    """The version under which a dataset was written. `new` False: a version with this content existed already."""
 
     path: Path
     version: int

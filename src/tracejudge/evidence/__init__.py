@@ -1,4 +1,5 @@
-"""What stands behind an alert: where it fell, in which half of the system, what to read, and how far to trust it."""
+"""The evidence of an alert: which slices fell, retrieval or generation, which traces to read, and how far to trust
+it."""
 
 from tracejudge.comparing.decomposition import Decomposition, SlicePart, decompose
 from tracejudge.evidence.gather import MOST_ROWS, Evidence, gather, in_reading_order, tells_of_a_fall

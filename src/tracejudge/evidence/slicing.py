@@ -72,7 +72,7 @@ def sums_by(rows: Iterable[JudgedRow], values: Mapping[int, str] | None) -> dict
 
 
 def cut(before: Sequence[JudgedRow], since: Sequence[JudgedRow], *, without: frozenset[str] = frozenset()) -> Cut:
-    """Every attribute that tells traces apart, `without` those that a rule has fixed already."""
+    """The attributes by which traces differ, except those that a rule has fixed already (`without`)."""
     attributes, like_ids = [], []
     for name in _names([*before, *since]):
         if name in without:

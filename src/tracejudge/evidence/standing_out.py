@@ -80,7 +80,7 @@ def split(attributes: Iterable[Attribute]) -> list[SlicedBy]:
 
 
 def standing_out(attributes: Iterable[Attribute]) -> tuple[list[Finding], int]:
-    """What stands out, the strongest first, and how many slices and mixes were looked at."""
+    """The findings that stand out, the strongest first, and how many slices and mixes were looked at."""
     held = [(one, parts) for one in attributes if (parts := decompose(one.before, one.since)) is not None]
     tested = [(one, parts, part) for one, parts in held for part in parts.slices if _testable(part)]
     looked_at = len(tested) + len(held)
@@ -104,8 +104,8 @@ def mix_of(findings: Sequence[Finding]) -> str | None:
 
 
 def mix_first(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings as they are told: a mix that explains more than half of the change comes before what is stronger
-    only by being surer."""
+    """The findings in the order in which they are shown: a mix that explains more than half of the change comes before
+    a finding that is stronger only by being more certain."""
     return sorted(findings, key=lambda finding: not _mostly_mix(finding))
 
 

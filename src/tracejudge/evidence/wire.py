@@ -31,7 +31,8 @@ def with_evidence(evidence: Evidence, *, page: str | None = None) -> AlertEvent:
 
 
 def to_json(evidence: Evidence) -> dict[str, Any]:
-    """What stands in an event beside the detector's own numbers. Each part has `says`: a sentence for a person."""
+    """The evidence as JSON values for an event, beside the detector's own numbers. Each part has `says`: a sentence for
+    a person."""
     reading, record = evidence.reading, evidence.record
     return {
         "compared": {

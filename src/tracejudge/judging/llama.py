@@ -80,7 +80,7 @@ def llm_options(spec: JudgeSpec, llm_class: type[LLM], *, api_key: str | None) -
 
 
 class MeteredLLM(CustomLLM):
-    """A judge's model as a LlamaIndex LLM, for evaluators that are not ours: every call is admitted and recorded."""
+    """A judge's model as a LlamaIndex LLM, for third-party evaluators: every call is admitted and recorded."""
 
     context_window_tokens: int
     max_tokens: int

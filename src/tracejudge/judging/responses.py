@@ -1,4 +1,7 @@
-"""A stored trace as LlamaIndex's Response, whose nodes are only built where somebody asks for them.
+"""A stored trace as LlamaIndex's Response, whose nodes are built only on demand.
+
+A TextNode costs more than everything else that a built-in judge does beside its call. Our own evaluators read the
+trace's texts directly; only third-party evaluators ask for nodes.
 
 A TextNode costs more than all that a built-in judge does beside its call; evaluators of our own read the trace's texts
 as they are, and only evaluators that are not ours ask for nodes.

@@ -96,7 +96,7 @@ def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) ->
 
 
 def paragraph(text: str) -> str:
-    """A sentence of ours, or a text of theirs."""
+    """A paragraph of a sentence of ours or of a foreign text, which is escaped."""
     return f"<p>{clean(text)}</p>"
 
 

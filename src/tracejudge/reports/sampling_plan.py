@@ -51,7 +51,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """How long a fall takes to be told on average; `hours` infinite where it never is. `drop` None: total failure."""
+    """The mean time until a fall is detected; `hours` is infinite where it never is. `drop` None: total failure."""
 
     drop: float | None
     hours: float
@@ -234,8 +234,8 @@ def _chance(
 
 
 def decidable(traces: Sequence[StoredTrace], policy: SamplingPolicy) -> list[StoredTrace]:
-    """The traces of which it can still be told what the policy says: all but those whose texts are past their
-    retention, where it looks at these, or at signals that an older release did not store."""
+    """The traces for which the policy can still be evaluated: all but those whose texts are past their retention, where
+    the policy looks at texts, or at signals that an older release did not store."""
     asked = policy.looks_at()
     if asked & _EXPIRING:
         return [stored for stored in traces if not stored.texts_expired]

@@ -1,4 +1,4 @@
-"""What a governor is told to keep to: `[[sampling.governors]]` of the settings.
+"""Settings of a governor, which adapts a judge's sampling rate to a limit: `[[sampling.governors]]`.
 
 [[sampling.governors]]
 name = "faithfulness"

@@ -187,7 +187,7 @@ class Vocabulary:
             self._others[words[place]] = int(numbers[place])
 
     def _learn(self, words: Sequence[bytes]) -> None:
-        """What is known of new words stands in the arrays from now on."""
+        """Adds what is known of new words to the arrays."""
         pieces = [word.decode("utf-8", "surrogatepass") for word in words]
         end = self._met + len(words)
         facts = [word_facts(piece) for piece in pieces]

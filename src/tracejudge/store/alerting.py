@@ -136,7 +136,7 @@ class AlertSnapshots(Table[AlertSnapshot]):
         self._insert(snapshots)
 
     def load(self, name: str) -> AlertSnapshot | None:
-        """The snapshot that stands."""
+        """The valid snapshot of a name; None where there is none."""
         return next(iter(self._select("WHERE name = {name:String}", {"name": name})), None)
 
     def load_all(self) -> dict[str, AlertSnapshot]:

@@ -175,7 +175,7 @@ class AnchorRounds(Table[AnchorRound]):
     )
 
     def save(self, value: AnchorRound) -> None:
-        """Stores where a round stands; safe to repeat."""
+        """Stores the present state of a round; safe to repeat."""
         self._insert([value])
 
     def of(

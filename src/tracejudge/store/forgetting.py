@@ -96,7 +96,7 @@ class Forgetting:
         return Forgotten(traces=len({place.key for place in places}), rows=_seen(rows))
 
     def sweep(self, *, at: datetime) -> Forgotten:
-        """Deletes what was stored since the last sweep, whoever made it, of traces that had been forgotten before.
+        """Deletes what any process has stored since the last sweep of traces that had been forgotten before.
 
         A batch that was read before the tombstone stood is stored after it. Costs what was stored since, and nothing
         where nothing was ever forgotten.

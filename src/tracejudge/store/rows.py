@@ -55,7 +55,7 @@ class StoredPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFeedback:
-    """What somebody said about an answer, with the instant it reached us."""
+    """Feedback on an answer, with the instant at which it was ingested."""
 
     feedback: Feedback
     ingested_at: datetime

@@ -119,8 +119,8 @@ class Traffic:
         }
 
     def tags(self, query: RateQuery, *, limit: int, most_values: int) -> list[str]:
-        """Names of tags of the traces in the query's window and slice, those of most traces first, without such as have
-        more than `most_values` values."""
+        """Names of the tags of traces in the query's window and slice, those of most traces first; without tags that
+        have more than `most_values` values."""
         where = window(query, judged=False)
         rows = self._connection.query(
             f"SELECT name FROM traces ARRAY JOIN mapKeys(tags) AS name, mapValues(tags) AS value {where} "

@@ -1,1 +1,2 @@
-"""The detector and what it stands on: a learned baseline, bets, the mirror that resolves. Numbers in and out."""
+"""The detectors and their parts: a learned baseline, bets against it, and the detector of recoveries. Numbers in and
+out."""

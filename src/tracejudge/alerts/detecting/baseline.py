@@ -89,7 +89,7 @@ class Baseline:
         return min(drop for drop, prior in zip(bets.drops, bets.prior, strict=True) if prior)
 
     def hour_so_far(self, at: datetime) -> HourSoFar | None:
-        """What the rows seen so far tell of the hour that `at` is in; None where hours are no longer kept."""
+        """The sums of the rows seen so far in the hour of `at`; None once the baseline is frozen."""
         if self.frozen:
             return None
         held = self._waiting.get(hour_of(at))

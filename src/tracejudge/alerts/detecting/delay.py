@@ -1,4 +1,4 @@
-"""How long a fall of the pass rate takes to be told, before it happens.
+"""The detection delay of a fall of the pass rate, computed before it happens.
 
 The mixture detector needs about
 
@@ -28,7 +28,8 @@ _FEWEST: Final = 5.0  # verdicts since the start of a drop, below which nothing 
 def expected_traces(
     rate: float, boundary: float, *, per_hour: float, alarm_hours: float, phi: float = 1.0, deff: float = 1.0
 ) -> float:
-    """The mean number of judged traces from a fall to `rate` until it is told; infinite at or above the boundary."""
+    """The mean number of judged traces from a fall to `rate` until it is detected; infinite at or above the
+    boundary."""
     if rate >= boundary or per_hour <= 0.0:
         return inf
     information = _divergence(rate, boundary) / (phi * deff)
@@ -38,7 +39,8 @@ def expected_traces(
 
 
 def breakdown_traces(boundary: float, *, per_hour: float, alarm_hours: float, deff: float = 1.0) -> float:
-    """Judged traces until it is told that every one fails, after a day at the boundary; infinite when none is judged.
+    """The number of judged traces until a rate of 0 is detected, after a day at the boundary; infinite when none is
+    judged.
 
     The detector itself is asked: at a rate of 0 its bets, which stop short of 0, lose more than the formula knows.
     """
@@ -66,7 +68,7 @@ def smallest_drop(
     phi: float = 1.0,
     deff: float = 1.0,
 ) -> float | None:
-    """The smallest fall from `level` (a share) that is told within so many hours on average; None if no fall is."""
+    """The smallest fall from `level` (a share) that is detected within so many hours on average; None if no fall is."""
 
     def hours(rate: float) -> float:
         traces = expected_traces(rate, boundary, per_hour=per_hour, alarm_hours=alarm_hours, phi=phi, deff=deff)

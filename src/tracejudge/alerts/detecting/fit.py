@@ -1,4 +1,4 @@
-"""What the sums over a baseline's hours tell: the rate, how far it is known, and the boundary of every hour.
+"""Fits a baseline to sums over its hours: the rate, its standard error, and the boundary of every hour of the day.
 
 With w = 1 / inclusion probability and x = 1 for passed, over the hours learned so far, and for each hour of the day k:
 
@@ -59,8 +59,8 @@ class Fit(NamedTuple):
 
 
 def fit(sums: Sums, day: Sequence[Sequence[float]], *, hours: float, drop: float) -> Fit:
-    """From the sums over all of `hours`, and over those of each hour of the day: w, w x, w^2, and of chi^2: S^2/Q,
-    S W/Q, W^2/Q. `drop` lowers the boundaries."""
+    """Fits a baseline to the sums over all of `hours`, and to those of each hour of the day: w, w x, w^2, and for chi^2
+    S^2/Q, S W/Q, W^2/Q. `drop` lowers the boundaries."""
     if sums.w <= 0.0:
         return Fit()
     unit = sums.w2 / sums.w  # the weight of a typical row: half a pass and half a failure more keep m off 0 and 1

@@ -45,7 +45,7 @@ class HourSoFar(NamedTuple):
 
 
 def smallest_told(boundary: float, spread: float) -> float:
-    """The smallest drop, as a share, that is bet on by what its hour told."""
+    """The smallest drop, as a share, that is still bet on after the hour's own effect is taken into account."""
     return APART * math.sqrt(spread * boundary * (1.0 - boundary))
 
 

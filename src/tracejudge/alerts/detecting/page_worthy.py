@@ -27,7 +27,7 @@ _LOWEST_SHARE: Final = 0.5  # of the first boundary: for a rate near 0 half of p
 
 
 class PageEvidence:
-    """Evidence, in hours, that a series has fallen so far that somebody should be woken."""
+    """The evidence, in hours, that a series has fallen far enough for a page."""
 
     __slots__ = ("_bets", "_of", "detector", "extra")
 

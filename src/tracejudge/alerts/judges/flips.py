@@ -1,4 +1,5 @@
-"""Has a judge moved before anybody knows how steady it is? A sign test holds its first rounds against the very first.
+"""Detects a judge that moves before its usual agreement is known: a sign test of its first rounds against the very
+first.
 
 A learned agreement takes a round or two, and a judge that moves in them would be learned as it is. But two rounds of a
 judge that did not move are exchangeable, however unsure it is: an anchor that changed its verdict is as likely to have

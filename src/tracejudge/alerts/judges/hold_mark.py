@@ -36,7 +36,7 @@ def with_hold(
 
 
 def without_hold(event: AlertEvent, *, until: datetime) -> AlertEvent:
-    """The event without its mark, that is to be told now; until when it was held back stays with it."""
+    """The event as it is released: without its mark, and with `until`, the instant up to which it was held."""
     kept = {name: value for name, value in event.evidence.items() if name not in ("held", "held_back")}
     return replace(event, evidence={**kept, "held_until": until.isoformat()})
 
@@ -47,7 +47,7 @@ def hold_numbers(event: AlertEvent) -> dict[str, object]:
 
 
 def is_held(event: AlertEvent) -> bool:
-    """Whether nobody is to be told of it."""
+    """Whether the event is held back from all channels."""
     return bool(event.evidence.get("held"))
 
 

@@ -1,4 +1,4 @@
-"""Where a judge stands with its anchors: its reference, its last round, and the two series made of them."""
+"""The state of a judge on its anchors: its reference, its last round, and the two series made of them."""
 
 from __future__ import annotations
 

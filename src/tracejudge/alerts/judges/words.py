@@ -116,7 +116,7 @@ def steady_event(
 
 
 def as_of(standing: Standing | None) -> str:
-    """How the judge of an alert stands that waited for its round."""
+    """The standing of a judge in words, for an alert that waited for the judge's round."""
     if standing is None:
         return "it says nothing of its judge"
     return f"judge {state_words(standing)} as of {standing.at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"

@@ -80,14 +80,14 @@ class NotifierSettings(BaseModel):
 
     @property
     def max_messages_text(self) -> str:
-        """The limit as it stands, or the type's own."""
+        """The rate limit as it is set, or the default of the channel's type."""
         if self.max_messages is not None:
             return self.max_messages
         return _LIMITS.get(self.type, UNLIMITED if self.type == "terminal" else "600 per 1h")
 
     @property
     def policy(self) -> ChannelPolicy:
-        """What this channel hears of, and how it is treated."""
+        """The channel's policy: which events it is sent, how often, and when it counts as dead."""
         return ChannelPolicy(
             severities=frozenset(self.severities),
             match={str(name): value for name, value in self.match.items()},

@@ -1,1 +1,1 @@
-"""What a user asks to be told about, what is measured for it, and how the promise is shared out."""
+"""Alert rules, the facts that they measure, and how the promise is shared among them."""

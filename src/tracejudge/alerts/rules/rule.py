@@ -1,4 +1,4 @@
-"""What a user asks to be told about: a rate that must not fall, with a promise about false alarms."""
+"""Alert rules of the settings: a rate that must not fall, with a promise about false alarms."""
 
 from __future__ import annotations
 

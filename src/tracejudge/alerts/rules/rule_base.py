@@ -125,7 +125,7 @@ class RuleBase(BaseModel):
 
     @property
     def fixed_boundary(self) -> float | None:
-        """The rate whose loss is told; None where it is learned."""
+        """The boundary below which a drop is reported; None where it is learned."""
         return None
 
     @property
@@ -135,7 +135,7 @@ class RuleBase(BaseModel):
 
     @property
     def reminder(self) -> timedelta | None:
-        """How long an open alert is left alone before it is told again; None: for ever."""
+        """The time after which a reminder of an open alert is sent; None: never."""
         return None if self.remind_after == "never" else parse_duration(self.remind_after)
 
     @property

@@ -1,4 +1,4 @@
-"""Where a series stands, for people, metrics and tests."""
+"""The status of a series, for people, metrics and tests."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class VolumeSeries(Series):
 
     @property
     def bound(self) -> float:
-        """The share of the expected volume beyond which it was told."""
+        """The share of the expected volume beyond which the alert fired."""
         return self.volume.share_kept if self.fewer else 1.0 / self.volume.share_kept
 
     @property

@@ -1,4 +1,5 @@
-"""What a channel is told, how often, and when it counts as dead: its policy, and the state that survives restarts."""
+"""A channel's policy (which events it is sent, how often, when it counts as dead), and its state, which survives
+restarts."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def parse_rate(text: str) -> MessageRate | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelPolicy:
-    """What one channel hears of, and how it is treated."""
+    """Which events one channel is sent, how often, and when it counts as dead."""
 
     severities: frozenset[Severity] = frozenset({"page", "ticket"})
     match: Mapping[str, str] = field(default_factory=dict)  # environment, app, judge or rule -> the only value of it
@@ -75,7 +76,7 @@ class ChannelPolicy:
 
 @dataclass(slots=True, kw_only=True)
 class ChannelState:
-    """Where a channel stands. `untold` are events about it that are decided and not yet stored as events."""
+    """The state of a channel. `untold` are events about the channel itself that are decided but not yet stored."""
 
     name: str
     tokens: float | None = None  # None: nothing was sent yet, all are there
@@ -87,7 +88,8 @@ class ChannelState:
     untold: list[AlertEvent] = field(default_factory=list)
 
     def take(self, rate: MessageRate | None, *, page: bool, now: datetime) -> bool:
-        """Takes the right to send one message; False when there is none, and `held` is set."""
+        """Takes a token for one message; False when there is none, and `held` is set. Tickets leave some tokens for
+        pages."""
         if rate is None:
             self.held = False
             return True
@@ -102,7 +104,7 @@ class ChannelState:
         return True
 
     def failed(self, policy: ChannelPolicy, error: str, *, now: datetime) -> None:
-        """Counts a message that was not taken; the one with which the channel is dead leaves an event in `untold`."""
+        """Notes that a message was not accepted; when the channel is dead by it, an event is put into `untold`."""
         self.failures += 1
         if self.failing_since is None:
             self.failing_since = now
@@ -112,7 +114,7 @@ class ChannelState:
             self.untold.append(self._event("channel_down", policy, now=now, error=error))
 
     def succeeded(self, policy: ChannelPolicy, *, now: datetime) -> bool:
-        """A message was taken; whether that changes anything."""
+        """Notes that a message was accepted; returns whether that changes the state."""
         if not self.failures:
             return False
         if self.down:
@@ -151,7 +153,7 @@ class ChannelState:
         )
 
     def to_snapshot(self) -> SeriesSnapshot:
-        """The state among those of the alert loop."""
+        """The state as one of the alert loop's snapshots."""
         state = {
             "format": FORMAT,
             "kind": "channel",
@@ -168,7 +170,7 @@ class ChannelState:
 
     @classmethod
     def from_snapshot(cls, state: Mapping[str, Any]) -> ChannelState | None:
-        """The state that a snapshot holds; None when it is one of something else, or of another format."""
+        """The state that a snapshot holds; None for a snapshot of another kind or format."""
         if state.get("format") != FORMAT or state.get("kind") != "channel":
             return None
         return cls(

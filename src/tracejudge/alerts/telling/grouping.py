@@ -26,7 +26,7 @@ Events = tuple[AlertEvent, ...]
 
 
 def by_urgency(events: Iterable[AlertEvent]) -> list[AlertEvent]:
-    """The events in the order in which they are told."""
+    """The events in the order in which a message shows them."""
     incidents: defaultdict[str, list[AlertEvent]] = defaultdict(list)
     for event in sorted(events, key=lambda event: (event.at, event.event_id)):
         incidents[incident_key(event)].append(event)

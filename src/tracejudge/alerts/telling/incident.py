@@ -1,4 +1,4 @@
-"""What belongs together for whoever is told: an alert, its escalation, its reminders and its end are one incident."""
+"""Incidents: an alert, its escalation, its reminders and its end belong together for a channel."""
 
 from __future__ import annotations
 

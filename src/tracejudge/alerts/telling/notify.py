@@ -1,4 +1,4 @@
-"""Who is told about an event, and how it is set up."""
+"""The interface of channels: messages, notifiers, and the error of a failed delivery."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
 
 
 def where_it_fell(event: AlertEvent) -> str:
-    """What stands out or appeared, a shift of the mix of traffic among it, in one line; empty where nothing does."""
+    """One line about the slices that stand out or appeared, or a shift of the traffic mix; empty where there are
+    none."""
     slices = event.evidence.get("slices")
     if not isinstance(slices, Mapping) or not (slices.get("standing_out") or slices.get("appeared")):
         return ""

@@ -109,8 +109,8 @@ class Account:
         await self._to_its_end(self._claim_more(usd, monotonic))
 
     async def _to_its_end(self, asking: Coroutine[Any, Any, None]) -> None:
-        """Waits for the store's answer, and has it heard when nobody waits any more: a statement cannot be called back,
-        and a share that nobody knew of would be used by nobody until its window ends."""
+        """Waits for the store's answer, which is taken in also when the caller no longer waits: a statement cannot be
+        recalled, and a share that this process does not know of would stay unused until its window ends."""
         task = asyncio.ensure_future(asking)
         self._asked.add(task)
         task.add_done_callback(self._heard)

@@ -1,4 +1,4 @@
-"""Whether a judge can answer anybody at all: a bad key or a dead endpoint costs a handful of calls, not one a trace.
+"""A circuit breaker for a judge: a bad key or a dead endpoint costs a handful of calls instead of one per trace.
 
 A circuit begins unproven: at most `UNPROVEN_CALLS` calls are in flight until one is answered. It opens in two ways:
 
@@ -98,7 +98,7 @@ class Circuit:
 
     @property
     def gone(self) -> JudgeGone | None:
-        """Why the judge answers nobody (a JudgeDown where it will pass by itself), or None."""
+        """Why the judge cannot be asked (a JudgeDown where that passes by itself); None where it can."""
         return self._gone
 
     def was_false_alarm(self, opening: int) -> bool:
@@ -158,7 +158,7 @@ class Circuit:
         self._calls.pop(number, None)
 
     def answered(self) -> None:
-        """The judge answered somebody: it is there."""
+        """Notes that the judge has answered a call."""
         if isinstance(self._gone, JudgeDown) and not self._confirmed:
             self._false_alarms.append(self.opening)
         self._proven = True
@@ -197,7 +197,8 @@ class Circuit:
             self._open_down(found)
 
     def found_gone(self, gone: JudgeGone) -> None:
-        """The judge said that it answers nobody. Calls that were in flight together count as one finding."""
+        """Notes that an answer of the judge says it is gone. Calls that were in flight together count as one
+        finding."""
         self._open(gone, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
 
     def _open_down(self, found: JudgeDown) -> None:

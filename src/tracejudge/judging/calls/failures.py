@@ -198,7 +198,7 @@ def retry_after_s(value: str | None, *, now: datetime) -> float | None:
 
 
 def _facts(error: BaseException) -> tuple[int, str, float | None]:
-    """HTTP status, provider's code and Retry-After, as far as the error tells."""
+    """HTTP status, the provider's code and Retry-After, as far as the error holds them."""
     if isinstance(error, CallError):
         return error.status, error.code, error.retry_after_s
     response: Any = getattr(error, "response", None)

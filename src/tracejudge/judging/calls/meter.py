@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Counted(NamedTuple):
-    """Tokens of a call and who answered it, as far as the reply tells."""
+    """Tokens of a call and the model that served it, as far as the reply says."""
 
     input_tokens: int = 0
     output_tokens: int = 0

@@ -191,7 +191,7 @@ _SEPARATOR: Final = "\n---\n"
 
 
 def sections_of(facts: Facts, division: Division, response: str, pieces: Sequence[Piece]) -> Sections:
-    """What stands for the prompt's variables in one call: a part of the response with a pack of passages."""
+    """The values of the prompt's variables in one call, for a part of the response and a pack of passages."""
     reference = facts.reference
     return {
         "query": question_sections(facts.query, division.history),

@@ -1,4 +1,4 @@
-"""Evaluators that are not ours, LlamaIndex's own among them: run inside the guard, their results read strictly."""
+"""Third-party evaluators, LlamaIndex's own among them: run inside the guard, their results read strictly."""
 
 from __future__ import annotations
 

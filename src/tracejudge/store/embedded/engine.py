@@ -119,7 +119,7 @@ def loaded_before_fork() -> bool:
 
 
 class Handle:
-    """One chDB connection with the database and settings it stands at."""
+    """One chDB connection, with the database and the settings that it has at present."""
 
     def __init__(self, connection: Any, name: str) -> None:
         self._connection = connection

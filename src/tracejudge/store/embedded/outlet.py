@@ -87,7 +87,7 @@ class Outlet:
             self._answer(Failed(error))
 
     def abandon(self) -> None:
-        """The client has gone."""
+        """Notes that the client has closed the connection."""
         self._gone.set()
         while not self._queue.empty():  # makes room, so that a waiting writer wakes up and sees it
             self._queue.get_nowait()
