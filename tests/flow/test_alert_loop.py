@@ -451,6 +451,42 @@ def test_an_end_among_old_answers_is_told_where_its_beginning_was(world: World) 
     assert kinds(world.channel.events) == ["firing", "resolved"]
 
 
+def test_an_end_that_is_found_more_than_a_day_late_is_told_where_its_beginning_was(world: World) -> None:
+    """A pager keeps what it was told of open until it is told of the end, after a weekend without a loop too."""
+    rows = world.rows((100, True), (30, False), (200, True))
+    world.store.scores.insert(rows[:130])
+    loop = world.loop()
+    assert kinds(loop.tick()) == ["firing"]
+    world.store.scores.insert(rows[130:])
+    world.clock.advance(timedelta(days=3).total_seconds())
+    assert kinds(loop.tick()) == ["resolved"]
+    assert kinds(world.channel.events) == ["firing", "resolved"]
+
+
+def test_data_that_came_back_more_than_a_day_ago_are_told_where_their_silence_was(world: World) -> None:
+    world.base -= timedelta(hours=16)
+    world.store.scores.insert(world.rows((100, True)))
+    loop = world.loop()
+    assert kinds(loop.tick()) == ["no_data"]
+    world.base = world.store.now() - timedelta(minutes=260)
+    world.store.scores.insert(world.rows((5, True), first=200))
+    world.clock.advance(timedelta(days=3).total_seconds())
+    assert kinds(loop.tick()) == ["data_back"]
+    assert kinds(world.channel.events) == ["no_data", "data_back"]
+
+
+def test_an_end_that_is_found_late_is_not_told_to_whom_its_beginning_was_not(world: World) -> None:
+    rows = world.rows((100, True), (30, False), (200, True))
+    world.store.scores.insert(rows[:130])
+    (fired,) = world.loop(notifiers=[]).tick()
+    given_up = OutboxItem(event_id=fired.event_id, notifier=world.channel.name, updated_at=fired.at, state="given_up")
+    world.store.outbox.put([given_up])
+    world.store.scores.insert(rows[130:])
+    world.clock.advance(timedelta(days=3).total_seconds())
+    assert kinds(world.loop().tick()) == ["resolved"]
+    assert world.channel.events == []
+
+
 def resting(world: World, number: int) -> Score:
     """One more old answer that was judged just now."""
     return world.row(number, judged_at=world.store.now() - timedelta(seconds=2))

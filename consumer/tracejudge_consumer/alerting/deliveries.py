@@ -24,6 +24,7 @@ from tracejudge.alerts.telling.grouping import compose
 from tracejudge.alerts.telling.notify import message_of
 from tracejudge.clock import Clock
 from tracejudge.store import OutboxItem, Store
+from tracejudge_consumer.alerting.announced import announced
 from tracejudge_consumer.alerting.staleness import LONG_OVER, STALE_AFTER, is_long_over, too_late, waits
 
 logger = logging.getLogger(__name__)
@@ -85,12 +86,13 @@ class Deliveries:
     ) -> None:
         """Puts every event into the outbox of every channel that wants it; repeating it changes nothing.
 
-        An event that a person has silenced, or that is too old (`staleness.py`), is put there as given up, with the
-        reason.
+        An event that a person has silenced, or that is too old (`staleness.py`) and not the end of what the channel was
+        told of, is put there as given up, with the reason.
         """
         now = self._clock.now()
         items = []
         late = too_late(events, still_open=still_open, now=now)
+        told = announced(self._store, events, late)
         untold = self._given_up_untold({event.alert_id for event in events if is_long_over(event, now=now)}, now=now)
         for event in events:
             silence = next((action for action in silences if action.silences(event)), None)
@@ -100,7 +102,7 @@ class Deliveries:
                 item = OutboxItem(event_id=event.event_id, notifier=name, updated_at=now)
                 if silence is not None:
                     item = replace(item, state="given_up", last_error=f"silenced by action {silence.action_id}")
-                if event.event_id in late:
+                if event.event_id in late and (name, event.event_id) not in told:
                     item = replace(item, state="given_up", last_error=late[event.event_id])
                 elif (name, event.alert_id) in untold:
                     item = replace(item, state="given_up", last_error=LONG_OVER)

@@ -30,7 +30,8 @@ _LONGEST_WAIT: Final = timedelta(hours=3)  # a consumer may be a day behind for 
 def too_late(events: Iterable[AlertEvent], *, still_open: AbstractSet[str | None], now: datetime) -> Mapping[str, str]:
     """Why, by event id, of those events that are not to be sent. `still_open`: the ids of the alerts that are.
 
-    An end is held back only beside its beginning: one whose alert was told before goes out whenever it was.
+    An end by old answers is held back only beside its beginning. One that was found late goes to whom its beginning was
+    told (`announced.py`).
     """
     found = list(events)
     begun = {event.event_id for event in found if event.kind == "firing"}

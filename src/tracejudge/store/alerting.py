@@ -190,6 +190,10 @@ class Outbox(Table[OutboxItem]):
         """What is still to be delivered, the oldest first."""
         return self._select(f"WHERE state = 'pending' ORDER BY updated_at, event_id, notifier LIMIT {int(limit)}")
 
+    def of(self, event_ids: Sequence[str]) -> list[OutboxItem]:
+        """Where these events stand, by channel."""
+        return self._select("WHERE event_id IN {event_ids:Array(String)}", {"event_ids": list(event_ids)})
+
     def pending_of(self, notifier: str, *, limit: int = 1000) -> list[OutboxItem]:
         """What one channel is still to be given: what was tried or put into a message already, then pages, then the
         oldest first."""
