@@ -129,6 +129,13 @@ def test_releases_of_two_apps_are_not_mixed(store: Store, config: str, capsys: p
     assert checked(config, capsys, "--app", "shop", expect=EXIT_DONE)["check"]["verdict"] == "no_worse"
 
 
+def test_a_field_that_no_trace_says_is_told(store: Store, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    store.scores.insert(scores("v1", 90, 10, seed=1) + scores("v2", 90, 10, seed=2))
+    assert check(config, "--where", "tags.tenat=acme") == EXIT_UNDECIDED
+    assert "no scores in this slice" in (told := capsys.readouterr().err)
+    assert "no trace of this time has tags.tenat = 'acme'" in told
+
+
 def test_releases_of_two_environments_are_not_mixed(
     store: Store, config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import groupby
 from typing import Final
@@ -13,7 +12,7 @@ import click
 from rich.text import Text
 
 from tracejudge.counted import counted
-from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough, traces_of
+from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough, unseen_fields
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
 from tracejudge.windows import enough
@@ -187,11 +186,7 @@ def _hints(store: Store, query: RateQuery, configured: Collection[str]) -> list[
     require_judge(store, query.judge, run_id=query.run_id, configured=configured)
     require_slice(store, environment=query.environment, app=query.app)
     hint = elsewhere(store, environment=query.environment, app=query.app)
-    return ([] if hint is None else [hint]) + [
-        f"no trace of this time has {ident(name)} = {value!r}: look at the names and values with --by {ident(name)}"
-        for name, value in query.also.items()
-        if not store.traces.count(traces_of(replace(query, also={name: value})))
-    ]
+    return ([] if hint is None else [hint]) + list(map(ident, unseen_fields(store, query)))
 
 
 def _much_fewer(line: RateLine) -> bool:

@@ -8,7 +8,7 @@ from tracejudge.reports.compare import Agreement, Comparison, Flip, Side, compar
 from tracejudge.reports.labels import judge_labels, score_labels
 from tracejudge.reports.mix import MixShift
 from tracejudge.reports.preference import Preference, Preferred, preference, preference_in_words
-from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough, traces_of
+from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough, unseen_fields
 from tracejudge.reports.release import WITHIN_FIELDS, ReleaseCheck, ReleaseLine, ReleaseWindow, check_release, served_in
 
 __all__ = [
@@ -41,5 +41,5 @@ __all__ = [
     "score_labels",
     "served_in",
     "small_enough",
-    "traces_of",
+    "unseen_fields",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -111,6 +111,15 @@ def traces_of(query: RateQuery) -> TraceFilter:
         category=query.category,
         also=tuple(query.also.items()),
     )
+
+
+def unseen_fields(store: Store, query: RateQuery) -> list[str]:
+    """What of the fields that the query asks for no trace of its time and slice says: maybe a typing error."""
+    return [
+        f"no trace of this time has {name} = {value!r}"
+        for name, value in query.also.items()
+        if not store.traces.count(traces_of(replace(query, also={name: value})))
+    ]
 
 
 def _known_sizes(

@@ -12,7 +12,7 @@ from tracejudge.comparing.standardised import Standardised, judge_within
 from tracejudge.comparing.unpaired import ReleaseVerdict, Verdict, judge_release
 from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.reports.mix import NO_SUMS, Judge, MixShift, Sums, fields_of_mix, mix_shift, sums_by
-from tracejudge.reports.rates import read_rates, small_enough
+from tracejudge.reports.rates import read_rates, small_enough, unseen_fields
 from tracejudge.scores import JudgeId
 from tracejudge.store import TRACE_FIELDS, RateQuery, ScoreFilter, Store
 from tracejudge.windows import PassRate
@@ -107,9 +107,10 @@ def check_release(
     for version in (new, old):
         if not any(version in by_version for by_version in rates.values()):
             place = "slice" if query.also else "window"
+            unseen = "".join(f"; {said}" for said in unseen_fields(store, query))
             raise NothingToDecide(
                 f"version {version!r} has no scores in this {place}: look at `tracejudge rates --by version`, or go "
-                "further back with --since"
+                f"further back with --since{unseen}"
             )
     both = {key: by_version for key, by_version in rates.items() if {new, old} <= by_version.keys()}
     if not both:
