@@ -266,7 +266,7 @@ def test_a_slack_url_that_is_none_is_told_without_showing_it() -> None:
     assert "SECRET" not in str(caught.value)
 
 
-def test_bodies_are_json_and_hold_no_text_of_a_trace() -> None:
+def test_bodies_are_json_without_nan() -> None:
     for event in (EVENT, RESOLVED, NO_DATA, DATA_BACK):
         for body in (slack_body(event), pagerduty_body(event, routing_key="k"), alertmanager_body(event)):
             json.dumps(body, allow_nan=False)

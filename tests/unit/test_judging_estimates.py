@@ -70,10 +70,10 @@ async def test_what_is_not_divided_and_too_long_costs_nothing_and_is_invalid(kin
     assert (judge.calls, score.outcome, score.reason) == (0, Outcome.INVALID, InvalidReason.BAD_REQUEST.value)
 
 
-def test_repeats_and_rates_multiply_parts_too() -> None:
+def test_repeats_and_traces_multiply_parts_too() -> None:
     trace = trace_of(source_nodes=[{"text": LONG}, {"text": LONG}])
     (once,) = estimate([spec_of("faithfulness")], traces=[trace])
     (thrice,) = estimate([spec_of("faithfulness", repeats=3)], traces=[trace])
-    (some,) = estimate([spec_of("faithfulness")], traces=[trace] * 4, rates={spec_of("faithfulness").name: 0.5})
+    (some,) = estimate([spec_of("faithfulness")], traces=[trace] * 2)
     assert (thrice.calls, thrice.input_tokens) == (3 * once.calls, 3 * once.input_tokens)
     assert (some.calls, some.input_tokens) == (2 * once.calls, 2 * once.input_tokens)

@@ -282,13 +282,11 @@ def test_a_cap_of_zero_is_a_cap() -> None:
     assert check_caps([llm_spec(max_calls_per_h=0)]) == []
 
 
-def test_an_estimate_counts_calls_tokens_and_money_by_rate() -> None:
+def test_an_estimate_counts_calls_tokens_and_money() -> None:
     priced = llm_spec(usd_per_million_input_tokens=1.0, usd_per_million_output_tokens=1.0)
-    whole, half, free, unpriced = estimate(
-        [priced, priced.model_copy(update={"name": "half"}), lexical_spec(), llm_spec("unpriced")],
-        traces_per_day=100,
-        rates={"half": 0.5},
-    )
+    specs = [priced, lexical_spec(), llm_spec("unpriced")]
+    whole, free, unpriced = estimate(specs, traces_per_day=100)
+    (half, *_) = estimate(specs, traces_per_day=50)
     assert (whole.calls, half.calls, free.calls) == (100, 50, 0)
     assert whole.usd is not None
     assert whole.usd == pytest.approx((whole.input_tokens + whole.output_tokens) / 1e6)

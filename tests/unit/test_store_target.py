@@ -21,7 +21,7 @@ def test_server_urls_name_host_port_user_and_database() -> None:
     assert parse_store_url("clickhouse://u:p%40w@h:99/db") == ServerTarget(
         host="h", port=99, secure=False, user="u", password="p@w", database="db"
     )
-    tls = parse_store_url("clickhouses://h", user="me", password="secret")
+    tls = parse_store_url("clickhouses://me@h", password="secret")
     assert tls == ServerTarget(host="h", port=8443, secure=True, user="me", password="secret", database="default")
     assert "secret" not in f"{tls} {tls!r}"
 

@@ -49,10 +49,10 @@ class Accuracy:
     balanced: Estimate | None
 
 
-def accuracy(counts: LabelCounts, *, confidence: float = 0.95) -> Accuracy:
-    """Sensitivity, specificity and balanced accuracy with their intervals."""
-    sensitivity = share(counts.good_passed, counts.good_passed + counts.good_failed, confidence=confidence)
-    specificity = share(counts.bad_failed, counts.bad_passed + counts.bad_failed, confidence=confidence)
+def accuracy(counts: LabelCounts) -> Accuracy:
+    """Sensitivity, specificity and balanced accuracy with their 95 % intervals."""
+    sensitivity = share(counts.good_passed, counts.good_passed + counts.good_failed)
+    specificity = share(counts.bad_failed, counts.bad_passed + counts.bad_failed)
     balanced = None
     if sensitivity is not None and specificity is not None:
         value = (sensitivity.value + specificity.value) / 2.0

@@ -84,8 +84,8 @@ def mcnemar_p(counts: PairedCounts) -> float | None:
     return float(binomtest(counts.only_a_passed, flips, 0.5).pvalue)
 
 
-def cohens_kappa(counts: PairedCounts, *, confidence: float = 0.95) -> Estimate | None:
-    """Cohen's kappa with its interval; None where it is not defined: no pairs, or both gave one verdict throughout."""
+def cohens_kappa(counts: PairedCounts) -> Estimate | None:
+    """Cohen's kappa with its 95 % interval; None where it is undefined: no pairs, or one verdict throughout."""
     if counts.n == 0 or {counts.a_passed, counts.b_passed} in ({0}, {counts.n}):
         return None
     from scipy.stats import norm
@@ -97,7 +97,7 @@ def cohens_kappa(counts: PairedCounts, *, confidence: float = 0.95) -> Estimate 
     # A variance of nothing comes out a hair below zero, and the library takes its root before anybody can look.
     with np.errstate(invalid="ignore"):
         result = kappa_of(_array(table))
-    half = float(norm.ppf(0.5 + confidence / 2.0)) * sqrt(max(0.0, float(result.var_kappa)))
+    half = float(norm.ppf(0.975)) * sqrt(max(0.0, float(result.var_kappa)))
     value = float(result.kappa)
     return Estimate(value=value, low=max(-1.0, value - half), high=min(1.0, value + half))
 

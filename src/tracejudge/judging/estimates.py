@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -42,20 +42,15 @@ def estimate(
     *,
     traces: Collection[Trace] | None = None,
     traces_per_day: float | None = None,
-    rates: Mapping[str, float] | None = None,
 ) -> tuple[Estimate, ...]:
-    """What each judge would cost on `traces`, or in a day at `traces_per_day` traces of typical length.
+    """The estimated cost of each judge on `traces`, or in a day at `traces_per_day` traces of typical length.
 
-    Of traces that do not fit the judge's window the calls of all parts count, though asking may end sooner; those that
-    it cannot judge in parts take none. A class of one's own that calls a model by itself counts one call a trace, of
-    unknown tokens and cost. `rates` holds the share of traces each judge gets, by name (1 where it is not named).
-    Failed attempts are not foreseen.
+    For traces that do not fit the judge's context window the calls of all parts are counted, though judging may end
+    sooner; traces that it cannot judge in parts take no call. A user's class that calls a model by itself counts as one
+    call per trace, of unknown tokens and cost. Failed attempts are not included.
     """
     count = len(traces) if traces is not None else round(traces_per_day or 0)
-    return tuple(
-        _estimate(spec, _taken(spec, traces, count), count, 1.0 if rates is None else rates.get(spec.name, 1.0))
-        for spec in specs
-    )
+    return tuple(_estimate(spec, _taken(spec, traces, count), count) for spec in specs)
 
 
 class _Taken(NamedTuple):
@@ -63,10 +58,9 @@ class _Taken(NamedTuple):
     input_tokens: int
 
 
-def _estimate(spec: JudgeSpec, taken: _Taken, count: int, rate: float) -> Estimate:
-    calls = round(taken.calls * rate)
-    input_tokens = round(taken.input_tokens * rate) if spec.asks_model else 0
-    output_tokens = calls * min(TYPICAL_REPLY_TOKENS, spec.most_reply_tokens) if spec.asks_model else 0
+def _estimate(spec: JudgeSpec, taken: _Taken, count: int) -> Estimate:
+    input_tokens = taken.input_tokens if spec.asks_model else 0
+    output_tokens = taken.calls * min(TYPICAL_REPLY_TOKENS, spec.most_reply_tokens) if spec.asks_model else 0
     usd: float | None = 0.0
     if spec.calls_model:
         # What a class calls by itself has no price here, whatever prices its spec holds.
@@ -74,8 +68,8 @@ def _estimate(spec: JudgeSpec, taken: _Taken, count: int, rate: float) -> Estima
         usd = call_cost_usd(spec, **tokens) if spec.asks_model else None
     return Estimate(
         judge_name=spec.name,
-        traces=round(count * rate),
-        calls=calls,
+        traces=count,
+        calls=taken.calls,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         usd=usd,

@@ -60,16 +60,16 @@ def plan_judge(spec: JudgeSpec, cost: Estimate, latencies_ms: Sequence[float], *
     )
 
 
-def makespan_s(calls: int, latencies_ms: Sequence[float], workers: int, *, seed: int = 0) -> float:
-    """How long `calls` calls take on `workers` workers, in seconds."""
+def makespan_s(calls: int, latencies_ms: Sequence[float], workers: int) -> float:
+    """The time in seconds that `calls` calls of these latencies take on `workers` workers."""
     if calls <= 0:
         return 0.0
     simulated = min(calls, _SIMULATED_CALLS)
     # Each known length equally often, and not in the order in which they were measured.
     drawn = [latencies_ms[number * len(latencies_ms) // simulated] for number in range(simulated)]
     if len(latencies_ms) > simulated:
-        drawn = list(random.Random(seed).sample(list(latencies_ms), simulated))  # noqa: S311 - a simulation
-    random.Random(seed).shuffle(drawn)  # noqa: S311
+        drawn = list(random.Random(0).sample(list(latencies_ms), simulated))  # noqa: S311 - a simulation
+    random.Random(0).shuffle(drawn)  # noqa: S311
     free = [0.0] * min(workers, simulated)
     for length in drawn:
         heapq.heapreplace(free, free[0] + length)

@@ -21,6 +21,7 @@ SMALLEST_SCALE: Final = 1e-4
 """Nothing with a rate of its own is ever left unseen: what has no chance has no weight."""
 
 _STEPS: Final = 50
+_ALIKE: Final = 0.02
 
 
 class Cell(NamedTuple):
@@ -76,13 +77,13 @@ def smoothed(wanted: GovernedRates, before: GovernedRates | None) -> GovernedRat
     )
 
 
-def alike(one: GovernedRates, other: GovernedRates | None, *, within: float = 0.02) -> bool:
-    """True when no chance differs by more than the share `within`: a new epoch would be a row for nothing."""
+def alike(one: GovernedRates, other: GovernedRates | None) -> bool:
+    """True when no rate differs by more than the share `_ALIKE`: a new epoch would be a row for nothing."""
     if other is None or one.floors.keys() != other.floors.keys():
         return False
     pairs = [(one.scale, other.scale), (one.rules, other.rules)]
     pairs += [(rate, other.floors[name]) for name, rate in one.floors.items()]
-    return all(abs(a - b) <= within * b for a, b in pairs)
+    return all(abs(a - b) <= _ALIKE * b for a, b in pairs)
 
 
 def _floors(

@@ -84,12 +84,12 @@ class Calls(Table[JudgeCall]):
         )
         return [float(row[0]) for row in rows]
 
-    def usual_tokens(self, judge_id: JudgeId, *, limit: int = 2000) -> MeasuredTokens | None:
-        """What the latest answered calls of a judge took; None when it was never asked."""
+    def usual_tokens(self, judge_id: JudgeId) -> MeasuredTokens | None:
+        """The mean tokens of a judge's latest answered calls, at most 2000; None when it was never asked."""
         rows = self._connection.query(
             "SELECT count(), avg(input_tokens), avg(output_tokens) FROM (SELECT input_tokens, output_tokens FROM calls "
             "FINAL WHERE judge_name = {name:String} AND judge_id = {id:String} AND status = 'ok' "
-            f"AND input_tokens > 0 ORDER BY started_at DESC LIMIT {int(limit)})",
+            "AND input_tokens > 0 ORDER BY started_at DESC LIMIT 2000)",
             {"name": judge_id.partition("@")[0], "id": judge_id},
         )
         calls, per_call_in, per_call_out = rows[0]

@@ -10,7 +10,6 @@ from tracejudge.store.target import parse_store_url
 def open_store(
     url: str,
     *,
-    user: str | None = None,
     password: str | None = None,
     settle_timeout_s: float = 60.0,
     max_memory_bytes: int = 2_000_000_000,
@@ -28,7 +27,7 @@ def open_store(
     cannot hold the directory.
     """
     connection = Connection(
-        parse_store_url(url, user=user, password=password),
+        parse_store_url(url, password=password),
         settle_timeout_s=settle_timeout_s,
         max_memory_bytes=max_memory_bytes,
         max_execution_s=max_execution_s,

@@ -29,10 +29,8 @@ class Exporter:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def parquet(
-        self, table: Literal["traces", "scores"], where: Wanted | ScoreFilter, *, piece_rows: int = PIECE_ROWS
-    ) -> Iterator[bytes]:
-        """Whole Parquet files, one after the other; none where there is no row."""
+    def parquet(self, table: Literal["traces", "scores"], where: Wanted | ScoreFilter) -> Iterator[bytes]:
+        """Whole Parquet files of at most PIECE_ROWS rows, one after the other; none where there is no row."""
         conditions = (
             judged_conditions(where.where, outcome=where.outcome, judge=where.judge)
             if isinstance(where, Wanted)
@@ -45,11 +43,11 @@ class Exporter:
             order = f"ORDER BY {columns}"
             ends = self._connection.query(
                 f"SELECT toString(event_time), {columns.partition(', ')[2]} FROM {table} FINAL {page} {order} "
-                f"LIMIT 1 OFFSET {piece_rows - 1}",
+                f"LIMIT 1 OFFSET {PIECE_ROWS - 1}",
                 page.parameters,
             )
             content = self._connection.raw(
-                f"SELECT * EXCEPT (row_version) FROM {table} FINAL {page} {order} LIMIT {piece_rows}",
+                f"SELECT * EXCEPT (row_version) FROM {table} FINAL {page} {order} LIMIT {PIECE_ROWS}",
                 page.parameters,
                 form="Parquet",
             )

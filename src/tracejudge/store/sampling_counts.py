@@ -41,12 +41,12 @@ class SamplingCounts:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def frontier(self, now: datetime, *, look: timedelta = timedelta(hours=2)) -> datetime | None:
-        """The latest event time up to `now` of a stored trace; None where the last hours have none."""
+    def frontier(self, now: datetime) -> datetime | None:
+        """The latest event time of a stored trace in the two hours up to `now`; None where there is none."""
         rows = self._connection.query(
             "SELECT count(), toUnixTimestamp64Milli(max(event_time)) FROM traces WHERE "
             "event_time > {since:DateTime64(6, 'UTC')} AND event_time <= {now:DateTime64(6, 'UTC')}",
-            {"since": bound_instant("now", now - look), "now": bound_instant("now", now)},
+            {"since": bound_instant("now", now - timedelta(hours=2)), "now": bound_instant("now", now)},
         )
         return from_milliseconds(int(rows[0][1])) if int(rows[0][0]) else None
 

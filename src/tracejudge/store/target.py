@@ -43,8 +43,8 @@ class ServerTarget:
 Target = EmbeddedTarget | ServerTarget
 
 
-def parse_store_url(url: str, *, user: str | None = None, password: str | None = None) -> Target:
-    """Where `url` points. `user` and `password` win over those in it. Raises SettingsError saying what is wrong."""
+def parse_store_url(url: str, *, password: str | None = None) -> Target:
+    """Where `url` points; `password` overrides the one in it. Raises SettingsError saying what is wrong."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     faults = [
@@ -72,7 +72,7 @@ def parse_store_url(url: str, *, user: str | None = None, password: str | None =
             host=parts.hostname or "",
             port=port,
             secure=secure,
-            user=user or unquote(parts.username or "default"),
+            user=unquote(parts.username or "default"),
             password=password if password is not None else unquote(parts.password or ""),
             database=options.get("database") or unquote(parts.path).strip("/") or "default",
         )

@@ -21,7 +21,6 @@ from tracejudge.store.embedded import Endpoint
 from tracejudge.store.embedded.ownership import published
 
 _UNAVAILABLE = 75
-_DONE = 0
 _PATIENCE_S = 90.0
 
 _SETTINGS = """\

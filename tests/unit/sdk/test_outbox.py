@@ -144,14 +144,18 @@ def test_a_full_batch_ends_the_waiting_for_more() -> None:
     done = threading.Event()
 
     def wait() -> None:
-        outbox.wait(60.0)
+        outbox.wait(600.0)
         done.set()
 
-    waiter = threading.Thread(target=wait)
+    waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
-    while not done.wait(0.0):  # the first put asks for a thread that nobody has seen yet
+    # Again and again, since the thread may not have begun to wait at the first full batch.
+    for _ in range(3000):
         if outbox.put(_item()):
             outbox.ring()
+        if done.wait(0.01):
+            break
+    assert done.is_set()
     waiter.join()
 
 

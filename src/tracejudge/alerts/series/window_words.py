@@ -11,17 +11,16 @@ from tracejudge.alerts.series.window_series import WindowSeries
 from tracejudge.counted import counted
 
 
-def expected_false_alarms(series: WindowSeries, *, per_hour: float | None = None) -> float | None:
-    """In 30 days, at the rate of the windows that were not below, and at the volume of the last one (or `per_hour`).
+def expected_false_alarms(series: WindowSeries) -> float | None:
+    """The expected number in 30 days, at the rate of the windows that were not below and the volume of the last one.
 
     None while no window had enough samples and was not below.
     """
     if not series.usual.n:
         return None
     rule, usual = series.threshold, series.usual
-    window = rule.window_span
-    n = series.last.n_eff if per_hour is None else per_hour * (window.total_seconds() / 3600.0)
-    return false_alarms_per_30d(rate=usual.wx / usual.w, below=rule.below, n=n, window=window)
+    rate = usual.wx / usual.w
+    return false_alarms_per_30d(rate=rate, below=rule.below, n=series.last.n_eff, window=rule.window_span)
 
 
 def firing(series: WindowSeries) -> AlertEvent:

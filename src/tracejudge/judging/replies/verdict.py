@@ -113,7 +113,7 @@ def parse_verdict(text: str, *, key: str = "verdict", against: str = "unsupporte
     return Verdict(yes, explanation=explanation)
 
 
-def parse_number(text: str, *, low: float, high: float, key: str = "score") -> Number | Unreadable:
+def parse_number(text: str, *, low: float, high: float) -> Number | Unreadable:
     """The number on the scale from `low` to `high` of a reply, by the shapes above."""
     reply = visible(text)
     if isinstance(reply, Unreadable):
@@ -122,9 +122,9 @@ def parse_number(text: str, *, low: float, high: float, key: str = "score") -> N
         value = json_object(reply)
         if isinstance(value, Unreadable):
             return value
-        said = value.get(key)
+        said = value.get("score")
         if isinstance(said, bool) or not isinstance(said, int | float | str):
-            return Unreadable(InvalidReason.UNPARSABLE, f"{key!r} is missing, or no number")
+            return Unreadable(InvalidReason.UNPARSABLE, "'score' is missing, or no number")
         # Python turns 10**400 into inf, which is then off its scale, but only where the text says 1e400.
         number = _number(said if isinstance(said, str) else repr(said), low=low, high=high)
         return Number(number.value, explanation_of(value)) if isinstance(number, Number) else number
