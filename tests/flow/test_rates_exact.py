@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tracejudge.reports import RateLine, read_rates
-from tracejudge.scores import Decision, JudgeId, LedgerRow, Score
+from tracejudge.scores import Decision, JudgeId, LedgerRow, Outcome, Score
 from tracejudge.store import RateQuery, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge.testing.builders import START
@@ -195,6 +195,25 @@ def test_a_slice_counts_its_own_traces_and_not_those_of_others(
         assert "from sums by the minute" not in said, "the ten of a tenant are few, whatever else there is"
     assert run(["rates", "--config", str(config), *window, "--where", "tags.tenat=acme"]) == EXIT_DONE
     assert "no trace of this time has tags.tenat = 'acme'" in capsys.readouterr().out
+
+
+def test_where_a_judge_failed_on_many_coverage_is_low(
+    store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "tracejudge.toml"
+    config.write_text(f'queue = "sqlite:///q.db"\nstore = "{store_url}"\n')
+    window = ("--since", START.isoformat(), "--until", QUERY.end.isoformat(), "--step", "all")
+    store.scores.insert([make_score(n) for n in range(80)])
+    for failed, low in ((20, False), (21, True)):
+        broken = [make_score(n) for n in range(100, 100 + failed)]
+        store.scores.insert([replace(one, outcome=Outcome.INVALID, score=None, reason="unparsable") for one in broken])
+        assert run(["rates", "--config", str(config), *window]) == EXIT_DONE
+        said = capsys.readouterr().out
+        assert (f"coverage low: lexical failed to judge {failed} traces" in said) is low
+        assert run(["report", "--config", str(config), *window, "--html", str(tmp_path / "r.html")]) == EXIT_DONE
+        capsys.readouterr()
+        page = (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert (f"The judge failed on {failed} traces" in page) is low
 
 
 def by_tenant() -> RateQuery:

@@ -178,6 +178,13 @@ def command(
             f"coverage low: {ident(name)} left {counted(traces, 'trace')} unjudged for its budget. What a budget cuts "
             "off is not random, so the rates of these windows claim nothing about them."
         )
+    failed = {line.judge_id: line.judge_name for line in lines if line.judge_failed}
+    for judge_id, name in failed.items():
+        invalid = sum(line.rate.invalid for line in lines if line.judge_id == judge_id and line.rate is not None)
+        out.print(
+            f"coverage low: {ident(name)} failed to judge {counted(invalid, 'trace')}. A judge seldom fails at random, "
+            "so the rates of these windows claim nothing about them; `tracejudge retry` judges them again."
+        )
 
 
 def _hints(store: Store, query: RateQuery, configured: Collection[str]) -> list[str]:
@@ -221,7 +228,7 @@ def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effecti
         else:
             shown = bar(rate.estimate) if bars else ""
             cells += [percent(rate.estimate), interval(rate.low, rate.high), shown]
-        if line.over_budget:
+        if line.over_budget or line.judge_failed:
             cells[-1] = Text("coverage low" if bars else "low", style="yellow")
         if plain:
             cells.append("–" if rate is None else percent(rate.plain))

@@ -124,6 +124,13 @@ def _judge(line: RateLine, steps: Sequence[RateLine], name: str) -> Section:
                 "nothing about them."
             )
         )
+    if line.judge_failed and line.rate is not None:
+        said.append(
+            paragraph(
+                f"The judge failed on {counted(line.rate.invalid, 'trace', form=',')}, which is seldom a random "
+                "choice: the rate claims nothing about them."
+            )
+        )
     return Section(heading=f"{_named(line.judge_id, heuristic=line.heuristic)} over time", parts=(plot, *said))
 
 

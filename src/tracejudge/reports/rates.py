@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from tracejudge.alerts.series.health import MIN_ROWS, UNHEALTHY_ABOVE
 from tracejudge.comparing.paired import Estimate
 from tracejudge.comparing.unpaired import difference
 from tracejudge.scores import Bucket, JudgeId
@@ -42,6 +43,13 @@ class RateLine:
     over_budget: int = 0
     """Traces that a hard cap kept from the judge. They are no random choice: where there are any, coverage is low, and
     the rate claims nothing about them."""
+
+    @property
+    def judge_failed(self) -> bool:
+        """Whether the judge failed on so many traces that its alerts say "coverage is low": they too are seldom a
+        random choice."""
+        verdicts = 0 if self.rate is None else self.rate.judged + self.rate.invalid
+        return self.rate is not None and verdicts >= MIN_ROWS and self.rate.invalid > UNHEALTHY_ABOVE * verdicts
 
 
 def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95, exact: bool = False) -> list[RateLine]:
