@@ -37,42 +37,42 @@ from tracejudge_sdk.errors import ConfigError, TransportUnavailable
 
 # Name -> (section, one line of help). The line stands here so that --help imports no command.
 _COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "demo": ("First day", "Run the whole flow on shipped traces: no key, no service."),
-    "init": ("First day", "Write a short commented tracejudge.toml."),
-    "doctor": ("First day", "Check queue, store, judges and clock, each with its fix."),
-    "config": ("First day", "Check the settings file and show what is in force."),
+    "demo": ("First day", "Run the whole flow on bundled traces: no API key, no service."),
+    "init": ("First day", "Write a short, commented tracejudge.toml."),
+    "doctor": ("First day", "Check queue, store, judges and clock; suggest fixes."),
+    "config": ("First day", "Validate the settings file and show the effective settings."),
     "migrate": ("First day", "Create or upgrade the store's tables."),
-    "contract": ("First day", "The wire contract: check a file, print schema and vectors."),
+    "contract": ("First day", "Wire contract: check a file, print schema and test vectors."),
     "score": ("First day", "Judge a file of traces: no queue, no store."),
-    "ingest": ("Run", "Send files of traces to the queue."),
-    "gateway": ("Run", "Take traces over HTTP, for apps in any language."),
-    "consume": ("Run", "Read the queue, sample, judge and store."),
-    "watch": ("Run", "Run the alert loop over stored scores."),
-    "up": ("Run", "Consumer and alert loop in one process."),
-    "rates": ("Look", "Pass rates with intervals, per window and slice."),
-    "worst": ("Look", "The worst answers, with passage and reason."),
-    "find": ("Look", "One answer among millions: by user, words, outcome."),
+    "ingest": ("Run", "Send trace files to the queue."),
+    "gateway": ("Run", "Accept traces over HTTP from apps in any language."),
+    "consume": ("Run", "Read traces from the queue, sample, judge and store them."),
+    "watch": ("Run", "Run the alert loop on stored scores."),
+    "up": ("Run", "Run consumer and alert loop in one process."),
+    "rates": ("Look", "Pass rates with confidence intervals, per window and slice."),
+    "worst": ("Look", "The worst answers, each with passage and reason."),
+    "find": ("Look", "Find answers by user, words, time or outcome."),
     "show": ("Look", "Everything known about one trace."),
-    "tail": ("Look", "Follow scores as they are stored."),
+    "tail": ("Look", "Follow new scores as they are stored."),
     "ledger": ("Look", "Account for every trace, per judge."),
-    "cost": ("Look", "What judging cost, per judge, app or day."),
-    "sampling": ("Look", "Why a trace was judged; what another policy would bring."),
-    "stats": ("Look", "How large the store is, and how fast it grows."),
-    "report": ("Look", "A period or a run as one HTML file, for paper too."),
-    "alerts": ("Look", "Past alert events, and the state of every series."),
-    "anchors": ("Change", "Frozen traces that tell a judge that moved."),
-    "judges": ("Change", "List judges, show what they ask, try them, make one live."),
-    "dead-letters": ("Change", "Records nobody could read: look, send again, give up."),
-    "retry": ("Change", "Judge again what a judge failed to judge."),
-    "replay": ("Change", "Judge stored traces again, under another judge."),
-    "gate": ("Change", "Pass or fail a release on a fixed dataset."),
-    "release": ("Change", "Is a new release no worse than the old one?"),
-    "compare": ("Change", "Compare two judges or runs on the same traces."),
-    "judge": ("Change", "Judge one stored answer by hand."),
-    "label": ("Change", "Say whether an answer is good, or walk a list."),
-    "dataset": ("Data", "Versioned datasets out of stored traffic."),
-    "export": ("Data", "Stored traces or scores into JSONL or Parquet."),
-    "forget": ("Data", "Delete a trace or a person, and keep them out."),
+    "cost": ("Look", "Cost of judging, per judge, app or day."),
+    "sampling": ("Look", "Why a trace was judged; what a policy change would do."),
+    "stats": ("Look", "Size and growth of the store."),
+    "report": ("Look", "Report on a period or a run, as one printable HTML file."),
+    "alerts": ("Look", "State of every series, and past alert events."),
+    "anchors": ("Change", "Frozen traces that detect drift of a judge."),
+    "judges": ("Change", "List, inspect and test judges; make one live."),
+    "dead-letters": ("Change", "Unreadable records: list, show, resend or drop them."),
+    "retry": ("Change", "Judge invalid scores again."),
+    "replay": ("Change", "Judge stored traces again with another judge."),
+    "gate": ("Change", "Pass or fail a release, on a fixed dataset."),
+    "release": ("Change", "Check that a new release is no worse than the old one."),
+    "compare": ("Change", "Compare two judges, runs or versions."),
+    "judge": ("Change", "Judge one stored answer now."),
+    "label": ("Change", "Label one answer, or a list of answers, as good or bad."),
+    "dataset": ("Data", "Build versioned datasets from stored traffic."),
+    "export": ("Data", "Export stored traces or scores to JSONL or Parquet."),
+    "forget": ("Data", "Delete a trace or all data of a user, permanently."),
 }
 
 
@@ -113,12 +113,12 @@ class _LazyGroup(click.Group):
 @click.group(
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Begin with `tracejudge demo`, then `tracejudge init`. Each command's --help has examples.",
+    epilog="Start with `tracejudge demo`, then `tracejudge init`. Each command's --help has examples.",
 )
 @click.version_option(package_name="tracejudge")
 def cli() -> None:
-    """tracejudge judges a sample of your production RAG answers, tells how many are good within an interval, and
-    raises an alert when they become worse."""
+    """Judge a sample of your production RAG answers, estimate the pass rate with a confidence interval, and alert
+    when it falls."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -159,7 +159,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return _fail(error, EXIT_OWN_FAULT)
     except Exception:  # noqa: BLE001 - the last line of defence: say that it is our fault, with all there is to report
         traceback.print_exc()
-        click.echo("tracejudge: this is a fault of ours; please report it with the lines above", err=True)
+        click.echo("tracejudge: this is a bug; please report it with the lines above", err=True)
         return EXIT_OWN_FAULT
     return result if isinstance(result, int) else EXIT_DONE
 

@@ -65,7 +65,7 @@ def test_the_demo_runs_to_its_end(tmp_path: Path) -> None:
     assert bad.count("ALERT (ticket, heuristic)") == 1
     numbers = re.search(
         r"(\d+) traces = (\d+) scored \+ (\d+) invalid \+ (\d+) not applicable \+ (\d+) sampled out; "
-        r"beside them (\d+) dead letter",
+        r"not included: (\d+) dead letter",
         shown,
     )
     assert numbers is not None

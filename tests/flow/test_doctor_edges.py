@@ -81,7 +81,7 @@ def test_the_hook_is_loaded_and_the_switches_are_not_tried(tmp_path: Path, store
     switch = '[heartbeat]\nconsumer = "https://hc.invalid/SECRET"\n'
     found = checks(tmp_path, store_url, switch + '[intake]\nresolve_nodes = "tests.support.passage_texts:texts"\n')
     assert found["intake"].status == "ok"
-    assert "must be earned" in found["heartbeat"].detail
+    assert "set, not tested" in found["heartbeat"].detail
     assert "SECRET" not in str(found)
     found = checks(tmp_path, store_url, '[intake]\nresolve_nodes = "nowhere:texts"\n')
     assert found["intake"].status == "FAIL"
@@ -106,4 +106,4 @@ def test_an_embedded_store_that_cannot_be_opened_is_nothing_to_start_and_has_no_
     store = checks(tmp_path, "chdb:///store", "")["store"]
     assert store.status == "FAIL"
     assert "a file stands where the folder should be" in store.detail
-    assert store.fix == "mend what it says, or correct `store`"
+    assert store.fix == "fix the error shown, or correct `store`"

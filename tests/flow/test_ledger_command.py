@@ -95,7 +95,7 @@ def test_the_terms_add_up_and_dead_letters_stand_beside_them_by_hour_and_partiti
     text = said(capsys, expect=EXIT_DONE)
     assert "12 traces = 11 scored + 0 invalid" in text
     assert "1 undecided" in text
-    assert "1 trace waits for lexical: judged when it is back" in text
+    assert "1 trace is waiting for lexical: judged once it is available again" in text
     assert "4 dead letters (4 not_json)" in text
     facts: Any = json.loads(said(capsys, "--hourly", "--json", expect=EXIT_DONE))
     for line in facts["lines"]:
@@ -125,11 +125,11 @@ def test_a_run_that_is_not_there_is_told_and_one_half_judged_says_how_it_goes_on
     assert "there is no run 'try-2'; runs: live, try-1" in capsys.readouterr().err
     said(capsys, "--run", "shadow", expect=EXIT_DONE)
     text = said(capsys, "--run", "try-1", expect=EXIT_FAILED)
-    assert "given again, goes on" in text
+    assert "to continue" in text
     assert "when the consumer is idle" not in text
     store.runs.save(replace(begun, finished_at=NOW))
     text = said(capsys, "--run", "try-1", expect=EXIT_DONE)  # of a run with a selection the rest is no gap
-    assert "12 traces = 1 scored + 0 invalid + 0 not applicable + 0 sampled out + 11 not chosen" in text
+    assert "12 traces = 1 scored + 0 invalid + 0 not applicable + 0 sampled out + 11 not selected" in text
     assert "GAP" not in text
 
 
@@ -145,11 +145,11 @@ def test_of_one_app_the_terms_add_up_and_dead_letters_are_said_to_be_of_all(
     )
     text = said(capsys, "--run", "live", expect=EXIT_FAILED)
     assert "15 traces = 12 scored" in text
-    assert "beside them 4 dead letters (4 not_json), by the time" in text
+    assert "not included: 4 dead letters (4 not_json), by read time" in text
 
     text = said(capsys, "--app", "shop", expect=EXIT_DONE)
     assert "12 traces = 11 scored + 0 invalid" in text
-    assert "beside them 4 dead letters (4 not_json), of all apps and environments, by the time" in text
+    assert "not included: 4 dead letters (4 not_json), of all apps and environments, by read time" in text
     text = said(capsys, "--app", "help", "--environment", "production", expect=EXIT_FAILED)
     assert "3 traces = 1 scored" in text
     facts: Any = json.loads(said(capsys, "--app", "help", "--json", expect=EXIT_FAILED))

@@ -20,7 +20,7 @@ def where_option(command: _Command) -> _Command:
         "also",
         multiple=True,
         metavar="FIELD=VALUE",
-        help="Only where the trace's field is this. May be repeated: all must hold.",
+        help="Only traces with this field value. Repeatable; all must match.",
     )(command)
 
 

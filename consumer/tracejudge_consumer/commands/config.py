@@ -22,7 +22,7 @@ Examples:
 )
 @group_config_option
 def command() -> None:
-    """Check the settings file and show what is in force."""
+    """Validate the settings file and show the effective settings."""
 
 
 @command.command(

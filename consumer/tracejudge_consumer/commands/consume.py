@@ -34,18 +34,17 @@ if TYPE_CHECKING:
     name="consume",
     epilog="""\b
 Examples:
-  tracejudge consume                 until SIGTERM or Ctrl-C; a second one stops at once
-  tracejudge consume --until-idle    read the queue to its end, then stop; 75 when a signal ends it before
+  tracejudge consume                 until SIGTERM or Ctrl-C; a second signal stops at once
+  tracejudge consume --until-idle    read the queue to its end, then stop; exit 75 if a signal stops it earlier
 
-Consumers of one group share the partitions; start as many as there are. Offsets are committed only after the store
-has everything that was done about a record, so a kill at any moment loses nothing and no settled verdict is bought
-twice.""",
+Consumers in a group share the partitions; start up to one per partition. Offsets are committed only after the store
+has accepted all results for a record: a kill at any moment loses nothing, and no settled verdict is paid for twice.""",
 )
 @config_option
 @json_option
 @click.option("--until-idle", is_flag=True, help="Stop at the end of the queue.")
 def command(config: str, as_json: bool, until_idle: bool) -> int:
-    """Read the queue, sample, judge and store."""
+    """Read traces from the queue, sample, judge and store them."""
     settings = load_settings(config)
     set_up_logging(settings)
     stop = threading.Event()
@@ -69,7 +68,7 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
         else:
             tell(report, settings)
             if unread:
-                console().print("stopped before the end of the queue: run it again, it goes on from there")
+                console().print("stopped before the end of the queue: run it again to continue from there")
     # What goes on to work with a queue that was read to its end must not take a part of it for that.
     return EXIT_UNAVAILABLE if unread or report.ended == "unassigned" else EXIT_DONE
 
@@ -119,7 +118,7 @@ def tell(report: PipelineReport, settings: Settings) -> None:
         f"{report.settled} settled before"
     )
     if report.abandoned:
-        out.print(f"  {report.abandoned} left to the consumer that took their partition over")
+        out.print(f"  {report.abandoned} left to the consumer that took over their partition")
     for reason, number in sorted(report.invalid_reasons.items()):
         out.print(f"  {number} invalid: {harmless(reason)}")
     for decision, number in sorted(report.ledger.items(), key=lambda item: item[0].value):
@@ -132,7 +131,7 @@ def tell(report: PipelineReport, settings: Settings) -> None:
         out.print(f"  {_dead_letters(number)}: {harmless(reason)}")
     out.print(f"  {counted(report.judge_calls, 'judge call')}")
     if report.ended == "unassigned":
-        out.print("no partition was assigned: other consumers of this group hold them all")
+        out.print("no partition was assigned: other consumers in this group hold all of them")
     out.print("next: tracejudge rates, tracejudge worst, tracejudge ledger")
 
 

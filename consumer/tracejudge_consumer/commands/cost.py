@@ -57,9 +57,9 @@ most it can have cost; a verdict that came from the cache costs nothing.""",
 @config_option
 @json_option
 @click.option("--since", type=Moment(), default="7d", show_default=True, help="From when on, by start of the call.")
-@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
+@click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
 @click.option("--by", "by", multiple=True, type=click.Choice(list(_BY)), help="Group by.  [default: judge]")
-@click.option("--judge", default=None, help="Only this judge, by name or JudgeId.")
+@click.option("--judge", default=None, help="Only this judge (name or JudgeId).")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--environment", default=None, help="Only this environment.  [default: all]")
 @click.option("--run", "run_id", default=None, help="Only this run.  [default: all]")

@@ -53,7 +53,7 @@ It writes into the folder only, and starts afresh each time. Afterwards every co
 )
 @click.option("--folder", type=click.Path(file_okay=False), default="tracejudge-demo", show_default=True)
 def command(folder: str) -> int:
-    """Run the whole flow on shipped traces: no key, no service."""
+    """Run the whole flow on bundled traces: no API key, no service."""
     out = console()
     path = _fresh(Path(folder))
     config = path / "tracejudge.toml"
@@ -157,7 +157,7 @@ def _summary(out: Console, store: Store, stream: DemoStream, fired: list[AlertEv
     end = now + timedelta(hours=1)
     _heading(out, "3. Every trace accounted for")
     for line in store.ledger.equation(start, end):
-        out.print(f"{equation(line)}; beside them {dead_letters(store.dead_letters.counts(start, end))}")
+        out.print(f"{equation(line)}; not included: {dead_letters(store.dead_letters.counts(start, end))}")
     _heading(out, "4. Pass rates by event time")
     query = RateQuery(start=start, end=end, step_s=_STEP_S)
     windows = [line for line in read_rates(store, query) if line.window.start < now]

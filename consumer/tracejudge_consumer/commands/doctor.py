@@ -50,12 +50,12 @@ class Check:
 Examples:
   tracejudge doctor
   tracejudge doctor --json
-Exit status 1 when a check fails. Judges are asked for their list of models: no verdict is bought.""",
+Exit status 1 if a check fails. Judges are only asked for their list of models, so no verdict is paid for.""",
 )
 @config_option
 @json_option
 def command(config: str, as_json: bool) -> int:
-    """Check queue, store, judges and clock, each with its fix."""
+    """Check queue, store, judges and clock; suggest fixes."""
     checks = []
     for check in run_checks(config):
         checks.append(check)
@@ -143,7 +143,7 @@ def _check_edges(settings: Settings) -> Iterator[Check]:
             yield Check(subject="intake", status="ok", detail=f"{settings.intake.resolve_nodes} can be loaded")
     switches = [name for name in ("consumer", "alert_loop") if getattr(settings.heartbeat, name) is not None]
     if switches:
-        detail = f"{' and '.join(switches)}: set, and not tried: one must be earned"
+        detail = f"{' and '.join(switches)}: set, not tested: only a working process sends a heartbeat"
         yield Check(subject="heartbeat", status="ok", detail=detail)
 
 
@@ -161,7 +161,7 @@ def _check_sqlite(path: Path) -> Iterator[Check]:
         finally:
             log.close()
     except (OSError, TraceJudgeSdkError) as error:
-        yield Check(subject="queue", status="FAIL", detail=str(error), fix="mend what it says, or correct `queue`")
+        yield Check(subject="queue", status="FAIL", detail=str(error), fix="fix the error shown, or correct `queue`")
     else:
         yield Check(subject="queue", status="ok", detail=f"{path}: {counted(records, 'record')}")
     yield _check_disk("queue", path.parent)
@@ -172,8 +172,8 @@ def _check_disk(what: str, folder: Path) -> Check:
     return Check(
         subject=f"{what} disk",
         status="ok" if free >= _LOW_DISK_BYTES else "FAIL",
-        detail=f"{free / 1e9:.1f} GB free at {folder}",
-        fix="" if free >= _LOW_DISK_BYTES else f"make room, or put the {what} on another disk",
+        detail=f"{free / 1e9:.1f} GB free in {folder}",
+        fix="" if free >= _LOW_DISK_BYTES else f"free up space, or put the {what} on another disk",
     )
 
 
@@ -184,14 +184,14 @@ def _no_queue_yet(path: Path) -> Check:
         return Check(
             subject="queue",
             status="FAIL",
-            detail=f"{path}: cannot be made in {there}",
-            fix="give this user the right to write there, or correct `queue`",
+            detail=f"{path}: cannot be created in {there}",
+            fix="grant this user write permission there, or correct `queue`",
         )
     return Check(
         subject="queue",
         status="note",
         detail=f"{path}: no queue yet",
-        fix="the first trace or `tracejudge consume` makes one; or correct `queue`",
+        fix="the first trace or `tracejudge consume` creates it; or correct `queue`",
     )
 
 
@@ -217,7 +217,7 @@ def _check_store(settings: Settings) -> Iterator[Check]:
             subject="store",
             status="FAIL",
             detail=one_line(f"{shown}: {error}", limit=300),
-            fix="mend what it says, or correct `store`"
+            fix="fix the error shown, or correct `store`"
             if embedded
             else "start it, or correct `store` and TRACEJUDGE_STORE_PASSWORD",
         )
@@ -245,7 +245,7 @@ def _check_store(settings: Settings) -> Iterator[Check]:
             subject="clock",
             status="ok" if fine else "FAIL",
             detail=f"{abs(skew_s):.1f} s {'ahead of' if skew_s < 0 else 'behind'} the store's",
-            fix="" if fine else "run NTP on both machines: windows and alerts order scores by these clocks",
+            fix="" if fine else "run NTP on both machines: windows and alerts order scores by their clocks",
         )
         if settings.anchors.set is not None:
             yield _anchors(settings.anchors.set, store)
@@ -258,13 +258,13 @@ def _anchors(name: str, store: Store) -> Check:
         return _no_anchors(name)
     except TraceJudgeError as error:  # a schema that is behind has been told already
         return Check(
-            subject="anchors", status="FAIL", detail=one_line(str(error), limit=300), fix="see the store above"
+            subject="anchors", status="FAIL", detail=one_line(str(error), limit=300), fix="see the store check above"
         )
     return Check(subject="anchors", status="ok", detail=f"{found} is built")
 
 
 def _no_anchors(name: str) -> Check:
-    detail = f"[anchors] set = {name!r} is not built: no round is made, and no judge is watched by it"
+    detail = f"[anchors] set = {name!r} is not built: no rounds are run and no judge is checked against it"
     return Check(subject="anchors", status="note", detail=detail, fix=f"tracejudge anchors build {shlex.quote(name)}")
 
 
@@ -274,14 +274,14 @@ def _nothing_yet(nothing: str) -> Check:
         error = str(MissingExtra("an embedded store (chdb://)", extra="embedded"))
         return Check(subject="store", status="FAIL", detail=error, fix=error.rpartition(": ")[2])
     return Check(
-        subject="store", status="note", detail=nothing, fix="`tracejudge consume` makes one; or correct `store`"
+        subject="store", status="note", detail=nothing, fix="`tracejudge consume` creates it; or correct `store`"
     )
 
 
 def _check_judge(spec: JudgeSpec) -> Iterator[Check]:
     subject = f"judge {spec.name}"
     if not spec.calls_model:
-        kind = "a heuristic, no model" if spec.heuristic else "no model"
+        kind = "heuristic, no model" if spec.heuristic else "no model"
         yield Check(subject=subject, status="ok", detail=f"{spec.judge_id()}: {kind}")
         return
     from tracejudge.judging.calls.endpoint_check import check_endpoint

@@ -48,15 +48,15 @@ Parquet goes into a folder, in files of at most 100 000 rows. What `tracejudge f
     help="File, or folder for parquet.  [default: stdout]",
 )
 @click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
-@click.option("--since", type=Moment(), default=None, help="From when on, by event time.  [default: all]")
-@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: all]")
+@click.option("--since", type=Moment(), default=None, help="Start of the time range, by event time.  [default: all]")
+@click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: all]")
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", default=None, help="Only this release of the app.")
 @click.option("--category", default=None, help="Only this category.")
 @click.option("--outcome", type=click.Choice(["passed", "failed", "invalid"]), default=None, help="By a verdict.")
-@click.option("--judge", default=None, help="Verdicts of this judge, by name or JudgeId.  [default: any]")
-@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
+@click.option("--judge", default=None, help="Verdicts of this judge (name or JudgeId).  [default: any]")
+@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Run whose scores are read.")
 def command(
     what: What,
     config: str,

@@ -34,15 +34,15 @@ looks for any piece of text by reading everything in the time that is asked for.
 @json_option
 @click.option("--user", "user_id", default=None, help="Only this user, by the pseudonym that was logged.")
 @click.option("--session", "session_id", default=None, help="Only this session.")
-@click.option("--since", type=Moment(), default=None, help="From when on, by event time.  [default: all]")
-@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
+@click.option("--since", type=Moment(), default=None, help="Start of the time range, by event time.  [default: all]")
+@click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", default=None, help="Only this release of the app.")
 @click.option("--category", default=None, help="Only this category.")
 @click.option("--contains", default=None, help="Only with this text in question or answer; slower than WORDS.")
 @click.option("--outcome", type=click.Choice(["passed", "failed", "invalid"]), default=None, help="By a live verdict.")
-@click.option("--judge", default=None, help="Verdicts of this judge, by name or JudgeId.  [default: any]")
+@click.option("--judge", default=None, help="Verdicts of this judge (name or JudgeId).  [default: any]")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
 def command(
     words: tuple[str, ...],

@@ -38,7 +38,7 @@ unavailable (send it again). Other languages: producer_sdk/OTHER_LANGUAGES.md.""
 @click.option("--host", default=None, help="The address to listen on.  [default: gateway.host]")
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="[default: gateway.port, or 4380]")
 def command(config: str, host: str | None, port: int | None) -> None:
-    """Take traces over HTTP, for apps in any language."""
+    """Accept traces over HTTP from apps in any language."""
     settings = load_settings(config, require_caps=False)
     set_up_logging(settings)
     stop = threading.Event()

@@ -81,7 +81,7 @@ def command(
     dry_run: bool,
     lines: int,
 ) -> int:
-    """Send files of traces to the queue."""
+    """Send trace files to the queue."""
     settings = load_settings(config, require_caps=False)
     times = None if event_time is None else event_times(event_time, event_step.total_seconds())
     form = build_line_form(settings)

@@ -9,20 +9,20 @@ import click
 from tracejudge_consumer.terminal.exit_status import EXIT_USAGE
 
 _TEMPLATE = """\
-# tracejudge settings. Every key with unit and default: deploy/settings.example.toml.
-# `tracejudge config check` says all faults at once; `tracejudge doctor` tries every service.
+# tracejudge settings. All keys, units and defaults: deploy/settings.example.toml.
+# `tracejudge config check` reports all errors at once; `tracejudge doctor` tests every service.
 
-# Where the apps log their traces to, and where everything is kept. After the three slashes of sqlite:/// and chdb:///
-# comes a path beside this file; a fourth slash begins an absolute one: sqlite:////var/lib/tracejudge/queue.db
+# Queue: where the apps log their traces. Store: where everything is kept. Three slashes (sqlite:///, chdb:///) start
+# a path relative to this file, four an absolute path: sqlite:////var/lib/tracejudge/queue.db
 queue = {queue}
 store = {store}
 
-# A judge without a model: it sees whether the words of the answer stand in the passages. A heuristic.
+# A heuristic judge without a model: checks whether the words of the answer occur in the passages.
 [[judges]]
 name = "lexical"
 kind = "lexical"
 
-# A judge by a model behind any OpenAI-compatible endpoint. It costs money, so it needs a cap.
+# A judge that calls a model on any OpenAI-compatible endpoint. It costs money, so it needs a cap.
 # [[judges]]
 # name = "faithfulness"
 # kind = "faithfulness"
@@ -34,13 +34,13 @@ kind = "lexical"
 # usd_per_million_input_tokens = 0.15
 # usd_per_million_output_tokens = 0.60
 
-# How much of the traffic each judge sees. Kept traces carry their chance, so that rates stay unbiased.
+# Share of the traffic that each judge sees. Sampled traces carry their inclusion probability, so rates stay unbiased.
 [sampling]
 rate = 1.0
 # [sampling.judges]
 # faithfulness = 0.1
 
-# All rules of an (environment, app) together raise at most one false alarm in 30 days.
+# All rules of an (environment, app) together raise at most one false alarm per 30 days.
 [alerts]
 false_alarms = "1 per 30d"
 
@@ -68,15 +68,17 @@ Examples:
   tracejudge init --queue kafka://localhost:9092/rag-traces \\
                   --store clickhouse://tracejudge@localhost:8123/tracejudge""",
 )
-@click.option("--queue", default="sqlite:///tracejudge-data/queue.db", show_default=True, help="The queue's URL.")
-@click.option("--store", default="chdb:///tracejudge-data/store", show_default=True, help="The store's URL.")
+@click.option("--queue", default="sqlite:///tracejudge-data/queue.db", show_default=True, help="URL of the queue.")
+@click.option("--store", default="chdb:///tracejudge-data/store", show_default=True, help="URL of the store.")
 @click.option("--output", "-o", type=click.Path(dir_okay=False), default="tracejudge.toml", show_default=True)
-@click.option("--force", is_flag=True, help="Write over an existing file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(queue: str, store: str, output: str, force: bool) -> int:
-    """Write a short commented tracejudge.toml."""
+    """Write a short, commented tracejudge.toml."""
     path = Path(output)
     if path.exists() and not force:
-        click.echo(f"error: {path} exists; --force writes over it, --output names another", err=True)
+        click.echo(
+            f"error: {path} already exists; use --force to overwrite it, or --output to choose another file", err=True
+        )
         return EXIT_USAGE
     path.write_text(settings_text(queue=queue, store=store), encoding="utf-8")
     click.echo(f"wrote {path}")

@@ -46,7 +46,7 @@ verdict stands. Its calls count in the judge's budget.""",
 def command(
     trace_id: str, config: str, as_json: bool, judges: tuple[str, ...], environment: str | None, app: str | None
 ) -> int:
-    """Judge one stored answer by hand."""
+    """Judge one stored answer now."""
     settings = load_settings(config, require_caps=False)
     if not judges:
         if len(settings.judges) != 1:

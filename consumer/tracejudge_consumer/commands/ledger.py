@@ -28,17 +28,21 @@ Examples:
   tracejudge ledger --since 7d
   tracejudge ledger --since 24h --hourly --json
   tracejudge ledger --app shop --environment production
-Exit status: 0 all add up, 1 a trace is unaccounted for (neither judged nor with a reason why
-not), 64 there is no such run, app or environment.""",
+Exit status: 0 every trace is accounted for, 1 some are not (neither judged, nor a reason recorded),
+64 no such run, app or environment.""",
 )
 @config_option
 @json_option
-@click.option("--since", type=Moment(), default="24h", show_default=True, help="From when on, by event time.")
-@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: 10 min ahead]")
-@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Of this run.")
-@click.option("--app", default=None, help="Only traces of this app.")
-@click.option("--environment", default=None, help="Only traces of this environment.  [default: all]")
-@click.option("--hourly", is_flag=True, help="One line per hour.")
+@click.option(
+    "--since", type=Moment(), default="24h", show_default=True, help="Start of the time range, by event time."
+)
+@click.option(
+    "--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: 10 min ahead]"
+)
+@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Run to account for.")
+@click.option("--app", default=None, help="Only this app.")
+@click.option("--environment", default=None, help="Only this environment.  [default: all]")
+@click.option("--hourly", is_flag=True, help="Print one line per hour.")
 def command(
     config: str,
     as_json: bool,
@@ -62,7 +66,7 @@ def command(
             require_slice(store, environment=environment, app=app)
         run = None if run_id in RESERVED_RUNS else store.runs.get(run_id)
     # A run that ended has a verdict or a reason for all it chose; the other traces of that time are no gap.
-    rest = "UNACCOUNTED" if run is None or run.finished_at is None else "not chosen"
+    rest = "UNACCOUNTED" if run is None or run.finished_at is None else "not selected"
     # A judge that was taken out of the settings owes nothing for the traces since.
     owing = {spec.name for spec in settings.judges}
     lines = [line for line in lines if line.judge_name in owing or line.unaccounted < line.traces]
@@ -87,7 +91,7 @@ def command(
                 out.print(f"{_label(line)}: {equation(line, rest=rest)}")
     # What could not be read names no app: none of them may pass for one of the slice's, or for none.
     whose = "" if app is environment is None or not dead else ", of all apps and environments"
-    out.print(f"beside them {dead_letters(dead)}{whose}, by the time they were read")
+    out.print(f"not included: {dead_letters(dead)}{whose}, by read time")
     if places:
         out.print(dead_table(places, hourly=hourly))
     for line in lines:
@@ -98,8 +102,8 @@ def command(
     for line in lines:
         if waiting := line.decisions.get(Decision.UNDECIDED, 0):
             out.print(
-                f"{counted(waiting, 'trace waits', 'traces wait')} for {_label(line)}{_of_hour(line)}: judged when it "
-                "is back"
+                f"{counted(waiting, 'trace is', 'traces are')} waiting for {_label(line)}{_of_hour(line)}: judged "
+                "once it is available again"
             )
     for line in gaps:
         out.print(
@@ -122,8 +126,8 @@ def _hints(lines: Sequence[LedgerLine], settings: Settings) -> list[str]:
 
 def _remedy(run_id: str) -> str:
     if run_id in RESERVED_RUNS:
-        return "still being judged, or lost; look again when the consumer is idle"
-    return f"not chosen for run {ident(run_id)}, or not judged yet; the command that began it, given again, goes on"
+        return "still being judged, or lost; check again when the consumer is idle"
+    return f"not selected for run {ident(run_id)}, or not judged yet; repeat the command that started it to continue"
 
 
 def _of_hour(line: LedgerLine) -> str:

@@ -57,35 +57,37 @@ _FIELDS: Final = ", ".join((*GROUP_FIELDS, *TRACE_FIELDS))
     name="rates",
     epilog="""\b
 Examples:
-  tracejudge rates                              the last 24 hours, hour by hour
+  tracejudge rates                              the last 24 hours, by hour
   tracejudge rates --since 7d --step 1d --by version
   tracejudge rates --since 7d --step all --json
   tracejudge rates --by prompt_version --where tags.tenant=acme --facts
 
-The estimate weights each judged trace by 1 / its chance of being judged. The interval is Wilson's, on the
-effective sample size. Where `plain` differs from it, sampling kept some traffic more often than other. The same answer
-to the same question is one observation an hour, and the estimate is put together from strata where their sizes are
-known: where all that the judge did not judge was left out by sampling alone. Windows of more than 200 000 traces are
-read from sums by the minute, which know neither; --exact reads every row of these too.""",
+The pass rate weights each judged trace by 1 / its inclusion probability. The 95 % interval is Wilson's, on the
+effective sample size. `plain` is the unweighted rate; the two differ where sampling rates differ. Repeats of the same
+question and answer count once per hour. The estimate is stratified where stratum sizes are known, that is, where
+sampling alone left traces unjudged. Windows of more than 200 000 traces are read from per-minute sums, which support
+neither; --exact reads every row of these too.""",
 )
 @config_option
 @json_option
 @slice_options
-@click.option("--since", "asked", type=Since(), default="24h", show_default=True, help="From when on, by event time.")
-@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
-@click.option("--step", default="1h", show_default=True, help="Length of a window, or `all` for one.")
+@click.option(
+    "--since", "asked", type=Since(), default="24h", show_default=True, help="Start of the time range, by event time."
+)
+@click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
+@click.option("--step", default="1h", show_default=True, help="Window length, or `all` for a single window.")
 @click.option("--by", "group_by", multiple=True, metavar="FIELD", help=f"Slice by {_FIELDS} or tags.NAME.")
 @where_option
-@click.option("--facts", "with_facts", is_flag=True, help="Also traffic, latency, cost and change per window.")
-@click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
-@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
+@click.option("--facts", "with_facts", is_flag=True, help="Also show traffic, latency, cost and change per window.")
+@click.option("--judge", default=None, help="Only this judge (name or JudgeId).")
+@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Run whose scores are read.")
 @exact_option
 @click.option(
     "--min-effective",
     type=Number(min=0),
     default=20.0,
     show_default=True,
-    help="Below it a line says: not enough data.",
+    help="Effective samples a window needs, else: not enough data.",
 )
 def command(
     config: str,
@@ -105,7 +107,7 @@ def command(
     exact: bool | None,
     min_effective: float,
 ) -> None:
-    """Pass rates with intervals, per window and slice."""
+    """Pass rates with confidence intervals, per window and slice."""
     step_s = None if step == "all" else int(Span().convert(step, None, None).total_seconds())
     if step_s is not None and step_s < 1:
         raise click.BadParameter("the shortest window is 1s", param_hint="--step")
@@ -119,7 +121,7 @@ def command(
         if len(parts) > 1 and all(part in GROUP_FIELDS or is_trace_field(part) for part in parts):
             # Else it would be taken for a tag of this name, which no trace has.
             raise click.BadParameter(
-                f"{name!r} is several fields in one; write {' '.join(f'--by {part}' for part in parts)}",
+                f"{name!r} combines several fields; write {' '.join(f'--by {part}' for part in parts)}",
                 param_hint="--by",
             )
     if unknown := [name for name in group_by if name not in GROUP_FIELDS and not is_trace_field(name)]:
@@ -154,7 +156,7 @@ def command(
         return
     out = console()
     if not lines:
-        out.print(f"no scores between {instant(since)} and {instant(end)} UTC in this slice: no data, not zero")
+        out.print(f"no scores between {instant(since)} and {instant(end)} UTC in this slice (no data, not zero)")
         out.print("try a longer --since, another --environment, or `tracejudge ledger` to see where traces went")
         for said in hints:
             out.print(said)

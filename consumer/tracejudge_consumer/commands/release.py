@@ -88,13 +88,13 @@ look: asking again after each trace until the answer pleases makes any interval 
 @json_option
 @click.option("--environment", default="production", show_default=True, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
-@click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
+@click.option("--judge", default=None, help="Only this judge (name or JudgeId).")
 @where_option
 @click.option(
     "--within", default=None, metavar="FIELD", help=f"Compare within values of {', '.join(WITHIN_FIELDS)} or tags.NAME."
 )
-@click.option("--since", type=Moment(), default="7d", show_default=True, help="From when on, by event time.")
-@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
+@click.option("--since", type=Moment(), default="7d", show_default=True, help="Start of the time range, by event time.")
+@click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
 @exact_option
 @click.option(
     "--min-effective",

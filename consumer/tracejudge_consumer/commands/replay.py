@@ -68,8 +68,8 @@ Exit status: 0 the whole selection is judged, 2 stopped at a cap, 75 the judge i
     "--sample", type=click.IntRange(1, 1_000_000_000), default=None, help="So many of them, by chance.  [default: all]"
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same sample.")
-@click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
-@click.option("--max-usd", type=Number(0), default=None, help="At most so much money, then stop.")
+@click.option("--max-calls", type=click.IntRange(0), default=None, help="Maximum number of judge calls.")
+@click.option("--max-usd", type=Number(0), default=None, help="Maximum spend, in USD.")
 @click.option("--dry-run", is_flag=True, help="Say what it would take, and stop.")
 def command(
     config: str,
@@ -91,7 +91,7 @@ def command(
     max_usd: float | None,
     dry_run: bool,
 ) -> int:
-    """Judge stored traces again, under another judge."""
+    """Judge stored traces again with another judge."""
     try:
         check_run_name(run_id)
     except ValueError as error:

@@ -50,10 +50,12 @@ table. Texts of traces are left out unless --texts asks for them: a report goes 
 @config_option
 @json_option
 @slice_options
-@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
-@click.option("--judge", default=None, help="Only this judge, by name or JudgeId.  [default: all]")
+@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Run whose scores are read.")
+@click.option("--judge", default=None, help="Only this judge (name or JudgeId).  [default: all]")
 @click.option("--since", "begin", type=Since(), default=None, help="From when on.  [default: 30d, or all of a run]")
-@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now, or all of a run]")
+@click.option(
+    "--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now, or all of a run]"
+)
 @click.option("--step", type=Span(), default=None, help="Of the plots.  [default: some dozens of points]")
 @click.option("--against", default=None, metavar="RUN[:JUDGE]", help="Compare with it, trace by trace.")
 @click.option("--html", "target", type=OutFile(), default=None, help="Write the report here.")

@@ -56,7 +56,7 @@ def command(
     limit: int | None,
     dry_run: bool,
 ) -> int:
-    """Judge again what a judge failed to judge."""
+    """Judge invalid scores again."""
     check_order(since, until)
     settings = load_settings(config)
     specs = choose_judges(settings.judges, judges) if judges else settings.judges

@@ -72,8 +72,8 @@ and in --json), 2 stopped at a cap, 75 the judge is gone, or said nothing that c
     default=None,
     help="Pairwise judges: compare with this file's answers, by case_id.  [default: with each line's reference]",
 )
-@click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls in this run.")
-@click.option("--max-usd", type=Number(0), default=None, help="At most so much money in this run.")
+@click.option("--max-calls", type=click.IntRange(0), default=None, help="Maximum number of judge calls in this run.")
+@click.option("--max-usd", type=Number(0), default=None, help="Maximum spend in this run, in USD.")
 @click.option("--app", default="file", show_default=True, help="The app of lines that name none.")
 @click.option(
     "--output",
@@ -88,7 +88,7 @@ and in --json), 2 stopped at a cap, 75 the judge is gone, or said nothing that c
     "--engine-concurrency", type=click.IntRange(1, 1000), default=4, show_default=True, help="Its queries at a time."
 )
 @click.option("--engine-timeout", type=Number(0.1), default=120.0, show_default=True, help="Of one query, seconds.")
-@click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
+@click.option("--dry-run", is_flag=True, help="Print the estimated cost and exit.")
 def command(
     file: str,
     config: str,

@@ -33,10 +33,10 @@ from tracejudge_consumer.wiring import (
     name="up",
     epilog="""\b
 Examples:
-  tracejudge up                      until Ctrl-C; `tracejudge rates` and the rest work beside it
+  tracejudge up                      until Ctrl-C; other commands work alongside it
 
-With gateway.port set it takes traces over HTTP too. With an embedded store this process owns it and serves it on
-loopback to every other one.""",
+With gateway.port set it also accepts traces over HTTP. An embedded store is owned by this process, which serves it
+to other processes on loopback.""",
 )
 @config_option
 def command(config: str) -> int:

@@ -32,21 +32,21 @@ from tracejudge_consumer.wiring import build_alert_loop, build_anchor_watch, con
     name="watch",
     epilog="""\b
 Examples:
-  tracejudge watch              forever; several may run, one of them leads
+  tracejudge watch              forever; several may run, one is the leader
   tracejudge watch --once       one round, for cron
 
-Scores rest (`[alert_loop] settle_s`, 30 s by default) before they count: --once says how many still do, with --json as
-a last line {"resting": {"scores": ..., "all_count_at": ...}} beside the events, where there are some.""",
+Scores count only after a settling time (`[alert_loop] settle_s`, 30 s by default). --once reports how many are still
+settling; with --json, if there are any, a final line {"resting": {"scores": ..., "all_count_at": ...}} does.""",
 )
 @config_option
 @json_option
-@click.option("--once", is_flag=True, help="One round, then stop.")
+@click.option("--once", is_flag=True, help="Run one round, then exit.")
 def command(config: str, as_json: bool, once: bool) -> None:
-    """Run the alert loop over stored scores."""
+    """Run the alert loop on stored scores."""
     settings = load_settings(config)
     set_up_logging(settings)
     if not settings.rules:
-        click.echo("note: no [[rules]] in the settings, so only the judges' own health is watched", err=True)
+        click.echo("note: no [[rules]] in the settings, so only the health of the judges is monitored", err=True)
 
     # The terminal channel, where there is one, says in its own words what it delivers.
     silent = not as_json and any(notifier.type == "terminal" for notifier in settings.notifiers)
@@ -73,7 +73,7 @@ def command(config: str, as_json: bool, once: bool) -> None:
                 for event in news_of(events):
                     tell(event)
                 if not loop.leading:
-                    click.echo("another process leads the alert loop of this store: nothing to do here", err=True)
+                    click.echo("another process is the leader of this store's alert loop: nothing to do here", err=True)
                 else:
                     _tell_the_rest(events, loop.resting(), as_json=as_json)
             return
@@ -89,7 +89,7 @@ def _tell_the_rest(events: Sequence[AlertEvent], rest: Resting | None, *, as_jso
             click.echo(to_json({"resting": rest}))
         return
     if not events:
-        click.echo("no series changed; `tracejudge alerts` shows the state of each")
+        click.echo("no series changed state; `tracejudge alerts` shows all states")
     if old := sum(is_old(event, now=datetime.now(timezone.utc)) for event in events):
         click.echo(
             f"{counted(old, 'event is', 'events are')} of answers served more than a day ago: `tracejudge alerts` "

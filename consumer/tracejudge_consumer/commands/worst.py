@@ -38,10 +38,12 @@ Examples:
 @config_option
 @json_option
 @slice_options
-@click.option("--since", type=Moment(), default="24h", show_default=True, help="From when on, by event time.")
-@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
-@click.option("--judge", default=None, help="Only this judge, by name or by JudgeId.")
-@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Scores of this run.")
+@click.option(
+    "--since", type=Moment(), default="24h", show_default=True, help="Start of the time range, by event time."
+)
+@click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
+@click.option("--judge", default=None, help="Only this judge (name or JudgeId).")
+@click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Run whose scores are read.")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True)
 def command(
     config: str,
@@ -56,7 +58,7 @@ def command(
     run_id: str,
     limit: int,
 ) -> None:
-    """The worst answers, with passage and reason."""
+    """The worst answers, each with passage and reason."""
     check_order(since, until)
     where = ScoreFilter(
         start=since,

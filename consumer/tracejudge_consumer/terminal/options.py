@@ -188,7 +188,7 @@ def _config_option(*, exposed: bool) -> Callable[[_Command], _Command]:
         show_default=True,
         callback=typed_last,
         expose_value=exposed,
-        help="The settings file.",
+        help="Settings file.",
     )
 
 
@@ -214,7 +214,7 @@ def exact_option(command: _Command) -> _Command:
     return click.option(
         "--exact/--by-minute",
         default=None,
-        help="From every row, or from sums by the minute.  [default: exact up to 200 000 traces]",
+        help="Read every row, or per-minute sums.  [default: exact up to 200 000 traces]",
     )(command)
 
 

@@ -40,9 +40,9 @@ alert loop folds the round within a minute; whether a judge moved is for its det
 @config_option
 @json_option
 @click.option("--judge", "wanted", multiple=True, help="NAME or FILE.toml. May be repeated.  [default: the settings']")
-@click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
-@click.option("--max-usd", type=Number(0), default=None, help="At most so much money, then stop.")
-@click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
+@click.option("--max-calls", type=click.IntRange(0), default=None, help="Maximum number of judge calls.")
+@click.option("--max-usd", type=Number(0), default=None, help="Maximum spend, in USD.")
+@click.option("--dry-run", is_flag=True, help="Print the estimated cost and exit.")
 def run_anchors(
     name: str | None,
     config: str,

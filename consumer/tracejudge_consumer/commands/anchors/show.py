@@ -58,7 +58,7 @@ Examples:
 @click.argument("name", required=False)
 @config_option
 @json_option
-@click.option("--judge", default=None, help="Only this judge, by name or JudgeId.")
+@click.option("--judge", default=None, help="Only this judge (name or JudgeId).")
 @click.option("--rounds", type=click.IntRange(1, 1000), default=15, show_default=True, help="The latest so many.")
 def show(name: str | None, config: str, as_json: bool, judge: str | None, rounds: int) -> None:
     """Where each judge stands with a set: what it said first, what it says now."""

@@ -61,9 +61,9 @@ Exit status: 0 measured as asked, 2 stopped at a cap or no trace with two verdic
 @click.option("--since", type=Moment(), default="30d", show_default=True, help="Only traces served from then on.")
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
-@click.option("--max-calls", type=click.IntRange(0), default=None, help="At most so many judge calls, then stop.")
-@click.option("--max-usd", type=Number(0), default=None, help="At most so much money, then stop.")
-@click.option("--dry-run", is_flag=True, help="Say what it would cost, and stop.")
+@click.option("--max-calls", type=click.IntRange(0), default=None, help="Maximum number of judge calls.")
+@click.option("--max-usd", type=Number(0), default=None, help="Maximum spend, in USD.")
+@click.option("--dry-run", is_flag=True, help="Print the estimated cost and exit.")
 def noise(
     judge: str,
     config: str,

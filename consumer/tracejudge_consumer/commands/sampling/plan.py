@@ -66,7 +66,7 @@ from today's level. A slice with too few judged answers says so.""",
 @click.option("--environment", default="production", show_default=True, help="The traffic of this environment.")
 @click.option("--app", default=None, help="The traffic of this app alone.")
 @click.option("--since", type=Moment(), default="7d", show_default=True, help="Traffic from when on.")
-@click.option("--until", type=Moment(), default=None, help="Up to when, exclusive.  [default: now]")
+@click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
 @click.option(
     "--min-effective",
     type=Number(min=0),
