@@ -34,13 +34,14 @@ def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
     """`tracejudge compare A B | head -1`: what is left unread breaks the pipe, and the status stays 0."""
     code = """
 import sys
+import click
 from tracejudge_consumer import cli
 from tracejudge_consumer.terminal.exit_status import EXIT_FAILED, EXIT_USAGE
 from tracejudge_consumer.terminal.rendering import console
-def flood(**_):
+def flood(*_):
     for number in range(20_000):
         console().print("a row of a table " * 5)
-cli.cli.main = flood
+click.Group.invoke = flood
 sys.exit(cli.run(["rates"]))
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
