@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,33 +19,10 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
 
+from tests.support.logged_traces import Traces
 from tracejudge_sdk import TraceClient
 from tracejudge_sdk.integrations.langchain import TraceJudgeCallbackHandler
-from tracejudge_sdk.testing import MemoryTransport, traces_of
 from tracejudge_sdk.trace import Trace
-
-Traces = Callable[[], list[Trace]]
-
-
-@pytest.fixture
-def transport() -> MemoryTransport:
-    return MemoryTransport()
-
-
-@pytest.fixture
-def client(transport: MemoryTransport) -> Iterator[TraceClient]:
-    client = TraceClient(app="shop", transport=transport)
-    yield client
-    client.close(30)
-
-
-@pytest.fixture
-def traces(client: TraceClient, transport: MemoryTransport) -> Traces:
-    def logged() -> list[Trace]:
-        assert client.flush(30)
-        return traces_of(transport)
-
-    return logged
 
 
 @pytest.fixture

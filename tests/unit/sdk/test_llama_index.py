@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,6 +36,7 @@ from llama_index.core.tools import QueryEngineTool
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.dispatcher import instrument_tags
 
+from tests.support.logged_traces import Traces, logged_by
 from tests.support.scripted_llm import (
     ChatMessage,
     KeywordRetriever,
@@ -50,30 +51,12 @@ from tracejudge_sdk.integrations import llama_index
 from tracejudge_sdk.testing import MemoryTransport, traces_of
 from tracejudge_sdk.trace import Trace
 
-Traces = Callable[[], list[Trace]]
-
-
-@pytest.fixture
-def transport() -> MemoryTransport:
-    return MemoryTransport()
-
-
-@pytest.fixture
-def client(transport: MemoryTransport) -> Iterator[TraceClient]:
-    client = TraceClient(app="shop", transport=transport)
-    yield client
-    client.close(30)
-
 
 @pytest.fixture
 def traces(client: TraceClient, transport: MemoryTransport) -> Iterator[Traces]:
     llama_index.install(client)
 
-    def logged() -> list[Trace]:
-        assert client.flush(30)
-        return traces_of(transport)
-
-    yield logged
+    yield logged_by(client, transport)
     llama_index.uninstall(client)
 
 

@@ -5,41 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 import tracejudge_sdk
+from tests.support.logged_traces import Traces
 from tracejudge_sdk import TraceClient, current_trace, observe
-from tracejudge_sdk.testing import MemoryTransport, traces_of
-from tracejudge_sdk.trace import Trace
-
-
-@pytest.fixture
-def transport() -> MemoryTransport:
-    return MemoryTransport()
-
-
-@pytest.fixture
-def client(transport: MemoryTransport) -> Iterator[TraceClient]:
-    client = TraceClient(app="shop", transport=transport)
-    yield client
-    client.close(30)
-
-
-Traces = Callable[[], list[Trace]]
-
-
-@pytest.fixture
-def traces(client: TraceClient, transport: MemoryTransport) -> Traces:
-    def logged() -> list[Trace]:
-        assert client.flush(30)
-        return traces_of(transport)
-
-    return logged
-
 
 # -- functions of every kind -------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -13,8 +13,6 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from tracejudge_sdk import TraceClient, current_trace
-from tracejudge_sdk.testing import MemoryTransport, traces_of
-from tracejudge_sdk.trace import Trace
 
 
 class Question(BaseModel):
@@ -29,27 +27,6 @@ class Answer(BaseModel):
 
     answer: str
     passages: list[str]
-
-
-@pytest.fixture
-def transport() -> MemoryTransport:
-    return MemoryTransport()
-
-
-@pytest.fixture
-def client(transport: MemoryTransport) -> Iterator[TraceClient]:
-    client = TraceClient(app="shop", transport=transport)
-    yield client
-    client.close(30)
-
-
-@pytest.fixture
-def traces(client: TraceClient, transport: MemoryTransport) -> Callable[[], list[Trace]]:
-    def logged() -> list[Trace]:
-        assert client.flush(30)
-        return traces_of(transport)
-
-    return logged
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -20,34 +20,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as gen_ai
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags, Tracer
 
+from tests.support.logged_traces import Traces
 from tracejudge_sdk import TraceClient
 from tracejudge_sdk.integrations.opentelemetry import TraceJudgeSpanProcessor
-from tracejudge_sdk.testing import MemoryTransport, traces_of
-from tracejudge_sdk.trace import Trace
 
-Traces = Callable[[], list[Trace]]
 Kinds = OpenInferenceSpanKindValues
-
-
-@pytest.fixture
-def transport() -> MemoryTransport:
-    return MemoryTransport()
-
-
-@pytest.fixture
-def client(transport: MemoryTransport) -> Iterator[TraceClient]:
-    client = TraceClient(app="shop", transport=transport)
-    yield client
-    client.close(30)
-
-
-@pytest.fixture
-def traces(client: TraceClient, transport: MemoryTransport) -> Traces:
-    def logged() -> list[Trace]:
-        assert client.flush(30)
-        return traces_of(transport)
-
-    return logged
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,13 +18,11 @@ from openinference.instrumentation.langchain import LangChainInstrumentor
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
 
+from tests.support.logged_traces import Traces, logged_by
 from tests.support.scripted_llm import KeywordRetriever, ScriptedLLM
 from tracejudge_sdk import TraceClient
 from tracejudge_sdk.integrations.opentelemetry import TraceJudgeSpanProcessor
-from tracejudge_sdk.testing import MemoryTransport, traces_of
-from tracejudge_sdk.trace import Trace
-
-Traces = Callable[[], list[Trace]]
+from tracejudge_sdk.testing import MemoryTransport
 
 
 @pytest.fixture
@@ -37,11 +35,7 @@ def traces() -> Iterator[Traces]:
     for instrumentor in instrumentors:
         instrumentor.instrument(tracer_provider=provider)
 
-    def logged() -> list[Trace]:
-        assert client.flush(30)
-        return traces_of(transport)
-
-    yield logged
+    yield logged_by(client, transport)
     for instrumentor in instrumentors:
         instrumentor.uninstrument()
     client.close(30)
