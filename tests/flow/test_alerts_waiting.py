@@ -18,6 +18,7 @@ from tracejudge.alerts import AlertEvent, DriftPolicy
 from tracejudge.alerts.judges.held import LONGEST_WAIT
 from tracejudge.alerts.judges.hold_mark import is_held
 from tracejudge.evidence.words import judge_says
+from tracejudge.scores import ANCHOR_RUN
 from tracejudge.store import Store
 from tracejudge.testing import RecordingNotifier
 from tracejudge_consumer.alerting.actions import record_action
@@ -25,6 +26,7 @@ from tracejudge_consumer.alerting.deliveries import Deliveries
 from tracejudge_consumer.alerting.evidence import AlertEvidence
 from tracejudge_consumer.alerting.evidence_pages import EvidencePages
 from tracejudge_consumer.alerting.loop import AlertLoop
+from tracejudge_consumer.anchors.watch import new_round
 from tracejudge_consumer.cli import run
 from tracejudge_consumer.commands.watch import run_alert_loop
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE
@@ -116,6 +118,28 @@ def test_an_alert_is_told_without_an_answer_where_the_days_calls_are_used_up(day
     assert (told.event_id, told.evidence["held_until"]) == (held.event_id, (held.at + LONGEST_WAIT).isoformat())
     assert told.summary.endswith("and none came")
     assert kinds(days.channel.events) == ["firing"]
+
+
+def test_an_alert_waits_for_no_round_that_the_days_calls_cannot_pay(days: Days) -> None:
+    days.watch = days._watch(max_calls=0)
+    days.unanswerable = lambda event: days.watch.cannot_tell_of(event)
+    days.restart()
+    waits, told = days.serve(20, good=0.1)
+    assert (is_held(waits), is_held(told)) == (True, False)
+    assert told.event_id == waits.event_id
+    assert told.summary.endswith("told without a round of its judge's anchors: the day's are used up")
+    assert kinds(days.channel.events) == ["firing"]
+
+
+def test_an_alert_waits_for_the_round_that_uses_the_days_calls_up(days: Days) -> None:
+    days.unanswerable = lambda event: days.watch.cannot_tell_of(event)
+    days.restart()
+    (held,) = days.serve(20, good=0.1)
+    days.watch = days._watch(days.store.calls.of_run(ANCHOR_RUN).calls)
+    begun = new_round(days.anchors, days.spec, now=days.clock.now(), cause="alert")
+    days.store.anchors.rounds.save(begun)
+    assert days.loop.tick() == []
+    assert is_held(held)
 
 
 def test_where_alerts_are_only_marked_they_go_out_at_once_and_ask(days: Days) -> None:

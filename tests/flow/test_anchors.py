@@ -79,6 +79,7 @@ class Days:
         self.channel = RecordingNotifier()
         self.drift = drift or DriftPolicy()
         self.checkpoint: Callable[[str], None] = lambda _: None
+        self.unanswerable: Callable[[AlertEvent], bool] = lambda _: False
         self.spec = JudgeSpec.model_validate(
             {
                 "name": "faithful",
@@ -106,6 +107,7 @@ class Days:
             lease_ttl_s=1e9,
             checkpoint=self.checkpoint,
             drift=self.drift,
+            unanswerable=self.unanswerable,
         )
 
     def _watch(self, max_calls: int, *, every: timedelta = timedelta(days=1)) -> AnchorWatch:
@@ -279,6 +281,22 @@ def test_another_model_asks_for_a_round_at_once_and_so_does_an_alert(days: Days)
     assert [one.cause for one in rounds] == ["alert"] * 3
     apart = [later.round_at - one.round_at for one, later in itertools.pairwise(rounds)]
     assert min(apart) >= ASKED_APART
+
+
+def test_a_storm_of_events_of_other_judges_hides_none_of_this_one(days: Days) -> None:
+    days.day()
+    at = days.clock.now() + timedelta(minutes=1)
+    usual, new = (
+        ReportedModel(judge_id=days.spec.judge_id(), model=name, fingerprint="", first_at=at, scores=1)
+        for name in ("a", "b")
+    )
+    changed = model_changed(usual, new)
+    other = replace(changed.series, judge_id="other@1")
+    later = at + timedelta(minutes=1)
+    storm = [replace(changed, event_id=f"storm-{n}", series=other, at=later) for n in range(1000)]
+    days.store.alert_events.insert([changed, *storm])
+    days.clock.advance(600)
+    assert [one.cause for one in days.watch.run_due()] == ["model_changed"]
 
 
 def test_alerts_of_long_ago_and_of_other_judges_ask_for_no_round(days: Days) -> None:

@@ -64,8 +64,8 @@ class AlertLoop:
     `holder` must be unique to the process. A row counts once it has rested for `settle_s` (and its step is whole); rows
     stored up to `lookback_s` behind the cursor are still found, once a minute. `policy` is the sampling policy that the
     governors keep to, `promises` how many false alarms all rules together may give, `drift` how judges are watched,
-    `channels` by name what a notifier is sent and how often; `evidence` explains alerts before they are sent. Not
-    thread-safe.
+    `channels` by name what a notifier is sent and how often; `evidence` explains alerts before they are sent;
+    `unanswerable` knows of which alerts no round of anchors can tell any more. Not thread-safe.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class AlertLoop:
         drift: DriftPolicy | None = None,
         channels: Mapping[str, ChannelPolicy] | None = None,
         evidence: AlertEvidence | None = None,
+        unanswerable: Callable[[AlertEvent], bool] = lambda _: False,
     ) -> None:
         self._store = store
         self._rules = tuple(rules)
@@ -111,6 +112,7 @@ class AlertLoop:
         )
         self._upkeep = StoreUpkeep(store, clock, policy=policy)
         self._evidence = evidence
+        self._unanswerable = unanswerable
         self._engine: Engine | None = None
         self._folded: datetime | None = None
         self._forget()
@@ -193,6 +195,7 @@ class AlertLoop:
             return []
         self._folded = until
         timed = engine.tick(self._store.now(), folded=until)
+        timed += engine.judges.wait_no_more(self._unanswerable, at=until)
         if timed:
             self._unpublished += timed
             self._save(engine.snapshot(changed_only=True))

@@ -96,6 +96,21 @@ class AnchorWatch:
                 done.append(finished)
         return done
 
+    def cannot_tell_of(self, event: AlertEvent) -> bool:
+        """Whether no round will tell today whether the judge of this alert has moved: what anchors may cost is used up,
+        and no round has begun that would."""
+        spec = next((one for one in self._plan.specs if one.judge_id() == event.series.judge_id), None)
+        if spec is None or not spec.calls_model:
+            return False
+        left, since = self._left_today(self._store.now()), answered_from(event)
+        if (left.max_calls != 0 and left.max_usd != 0.0) or since is None:
+            return False
+        try:
+            set_id = self._store.anchors.find(self._plan.set_name)
+        except NotFound:
+            return False
+        return all(one.round_at < since for one in self._store.anchors.rounds.of(set_id, spec.judge_id(), limit=1))
+
     def _under_lease(
         self, anchors: AnchorSet, spec: JudgeSpec, *, now: datetime, still_wanted: Callable[[], bool]
     ) -> AnchorRound | None:
@@ -150,7 +165,7 @@ def due_round(
         return begun  # interrupted: whoever began it is gone, or it would be finished
     cause: Cause | None = "schedule"
     if last is not None and now - last.round_at < every:
-        events = store.alert_events.all(since=last.round_at)
+        events = store.alert_events.all(since=last.round_at, judge_id=judge_id)
         asked = next((one.round_at for one in reversed(rounds) if one.cause == "alert"), None)
         cause = _cause(events, judge_id, last=last, asked=asked, now=now)
     return None if cause is None else new_round(anchors, spec, now=now, cause=cause)

@@ -84,7 +84,7 @@ def command(config: str) -> int:
             with signals.starting():
                 pipeline = stack.enter_context(consumer_of(settings, store, quiet=True, watch=watch))
                 anchors = build_anchor_watch(settings, store)
-                loop = build_alert_loop(settings, store, health=watch.loop_health)
+                loop = build_alert_loop(settings, store, health=watch.loop_health, anchors=anchors)
 
             def alert() -> None:
                 with cut_off(store, over), closing(loop):

@@ -64,7 +64,7 @@ def command(config: str, as_json: bool, once: bool) -> None:
     with connect_store(settings, create=not once) as store:
         watch = Watch(alert_loop=True)
         anchors = build_anchor_watch(settings, store)
-        loop = build_alert_loop(settings, store, health=watch.loop_health)
+        loop = build_alert_loop(settings, store, health=watch.loop_health, anchors=anchors)
         if once:
             with closing(loop):
                 events = loop.tick()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracejudge.alerts.telling.channels import ChannelPolicy
     from tracejudge_consumer.alerting.evidence import AlertEvidence
     from tracejudge_consumer.alerting.loop import AlertLoop
+    from tracejudge_consumer.anchors.watch import AnchorWatch
     from tracejudge_consumer.watching.loop_health import LoopHealth
 
 
@@ -50,7 +51,12 @@ def announcer(settings: Settings, store: Store) -> Callable[[AlertEvent], None]:
 
 
 def build_alert_loop(
-    settings: Settings, store: Store, *, settle_s: float | None = None, health: LoopHealth | None = None
+    settings: Settings,
+    store: Store,
+    *,
+    settle_s: float | None = None,
+    health: LoopHealth | None = None,
+    anchors: AnchorWatch | None = None,
 ) -> AlertLoop:
     """The alert loop of the settings on an open store; its steps are signs of life for `health`. Close it."""
     from tracejudge_consumer.alerting.loop import AlertLoop
@@ -68,6 +74,7 @@ def build_alert_loop(
         promises=settings.alerts.promises,
         drift=drift_policy(settings),
         evidence=build_evidence(settings, store),
+        unanswerable=(lambda _: False) if anchors is None else anchors.cannot_tell_of,
     )
 
 

@@ -49,9 +49,16 @@ class AlertEvents(Table[AlertEvent]):
         """Stores events; safe to repeat."""
         return self._insert(list(events))
 
-    def all(self, *, since: datetime | None = None, rule: str | None = None, limit: int = 1000) -> list[AlertEvent]:
+    def all(
+        self,
+        *,
+        since: datetime | None = None,
+        rule: str | None = None,
+        judge_id: str | None = None,
+        limit: int = 1000,
+    ) -> list[AlertEvent]:
         """The events from `since` on, the latest first."""
-        where = Where().equal("rule", rule)
+        where = Where().equal("rule", rule).equal("judge_id", judge_id)
         if since is not None:
             where.add("at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
         return self._select(f"{where} ORDER BY at DESC, event_id LIMIT {int(limit)}", where.parameters)

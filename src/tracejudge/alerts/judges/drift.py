@@ -15,7 +15,7 @@ The promise is a budget of its own: "1 per 30d" for all judges and sets together
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -176,6 +176,16 @@ class JudgeDrift:
         one did not wait for.
         """
         return self._held.let_go_overdue(at) if self.policy.on_judge_drift == "hold" else []
+
+    def wait_no_more(self, unanswerable: Callable[[AlertEvent], bool], *, at: datetime) -> list[AlertEvent]:
+        """Releases the alerts that wait for a round which, as `unanswerable` says, will not come."""
+        words = "told without a round of its judge's anchors: the day's are used up"
+        return [
+            told
+            for event in self._held.all_waiting()
+            if unanswerable(event)
+            for told in self._held.answer(event, at=at, words=words)
+        ]
 
     def apply(self, action: Action) -> list[AlertEvent]:
         """Closes the drift alerts that an accept or a dismissal matches. An accepted judge is compared with its last

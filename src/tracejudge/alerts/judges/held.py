@@ -20,8 +20,8 @@ LONGEST_HOLD: Final = timedelta(days=3)
 
 LONGEST_WAIT: Final = timedelta(minutes=30)
 """Longest wait for the anchor round that an alert asks for: one may have been asked for just before, which is ten
-minutes, and a hundred anchors at ten seconds each are seventeen more. When the judge is down or the day's calls are
-used up, the alert is released without an answer."""
+minutes, and a hundred anchors at ten seconds each are seventeen more. When the judge is down, the alert is released
+without an answer."""
 
 _WAITS_UNTIL: Final = "waits_until"
 
@@ -57,6 +57,10 @@ class HeldAlerts:
     def waiting(self, judge_id: str) -> list[AlertEvent]:
         """The firing events that wait for a round of this JudgeId."""
         return [event for event in self._events.values() if event.series.judge_id == judge_id and _waits(event)]
+
+    def all_waiting(self) -> list[AlertEvent]:
+        """The firing events that wait for a round of any JudgeId."""
+        return [event for event in self.firing() if _waits(event)]
 
     def follow(self, event: AlertEvent) -> AlertEvent:
         """A later event of an alert: held back and marked as such where the alert's firing event is held."""
