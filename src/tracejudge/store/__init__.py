@@ -4,6 +4,7 @@
 nothing; every reader counts each (trace, judge, run) once.
 """
 
+from tracejudge.store.alert_rows import AlertSnapshot, OutboxItem, OutboxStanding, UserAction
 from tracejudge.store.calls import MeasuredTokens
 from tracejudge.store.cases import CaseAnswer, CaseVerdicts
 from tracejudge.store.connect import open_store
@@ -25,7 +26,6 @@ from tracejudge.store.reported import ReportedModel
 from tracejudge.store.retention import Retention
 from tracejudge.store.rows import (
     Adoption,
-    AlertSnapshot,
     BucketRow,
     CostRow,
     Cursor,
@@ -36,8 +36,6 @@ from tracejudge.store.rows import (
     Known,
     Lease,
     LedgerLine,
-    OutboxItem,
-    OutboxStanding,
     Pair,
     RegisteredJudge,
     Rejected,
@@ -48,7 +46,6 @@ from tracejudge.store.rows import (
     StoredPart,
     StoredTrace,
     TracePlace,
-    UserAction,
 )
 from tracejudge.store.sampling_counts import DecidedRow, FirstSeen
 from tracejudge.store.sampling_epochs import EpochsRead

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from tracejudge.alerts.event import AlertEvent, SeriesKey
+from tracejudge.store.alert_rows import AlertSnapshot, OutboxItem, OutboxStanding, UserAction
 from tracejudge.store.connection import Row
-from tracejudge.store.rows import AlertSnapshot, Cursor, Inserted, OutboxItem, OutboxStanding, UserAction
+from tracejudge.store.rows import Cursor, Inserted
 from tracejudge.store.table import Columns, Table, Where
 from tracejudge.store.values import (
     bound_instant,
