@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tracejudge.scores import DeadLetter, Decision, JudgeId, LedgerRow
-from tracejudge.store import RunManifest, Store, StoredTrace
+from tracejudge.store import RegisteredJudge, RunManifest, Store, StoredTrace
 from tracejudge.testing import make_score, make_trace
 from tracejudge_consumer.cli import run
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
@@ -131,6 +131,42 @@ def test_a_run_that_is_not_there_is_told_and_one_half_judged_says_how_it_goes_on
     text = said(capsys, "--run", "try-1", expect=EXIT_DONE)  # of a run with a selection the rest is no gap
     assert "12 traces = 1 scored + 0 invalid + 0 not applicable + 0 sampled out + 11 not selected" in text
     assert "GAP" not in text
+
+
+@pytest.mark.parametrize("run_id", ["feedback", "manual"])
+def test_what_nobody_complained_about_or_asked_for_by_hand_is_no_gap(
+    settings: Path, store: Store, capsys: pytest.CaptureFixture[str], run_id: str
+) -> None:
+    fill(store, decided=6)
+    trace = make_trace(20, event_time=NOW - timedelta(hours=1))
+    store.scores.insert([make_score(trace_id=trace.trace_id, event_time=trace.event_time, run_id=run_id)])
+    text = said(capsys, "--run", run_id, expect=EXIT_DONE)
+    assert "12 traces = 1 scored + 0 invalid + 0 not applicable + 0 sampled out + 11 not selected" in text
+
+
+def test_a_judge_on_trial_answers_for_what_came_since_and_not_for_live_traffic(
+    settings: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = '\n[[judges]]\nname = "lexical"\nkind = "lexical"\nshadow = {shadow}\n'
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(text + judge.format(shadow="true"), encoding="utf-8")
+    fill(store, decided=4)
+    said(capsys, expect=EXIT_DONE)  # it was live before
+    late = make_trace(40, event_time=NOW - timedelta(minutes=30))
+    store.traces.insert([StoredTrace(trace=late, ingested_at=NOW + timedelta(minutes=2))])
+    registered = RegisteredJudge(
+        judge_name="lexical", judge_id=LEXICAL, spec={}, heuristic=True, registered_at=NOW + timedelta(minutes=1)
+    )
+    store.judges.register([registered])
+    assert said(capsys, "--run", "shadow", expect=EXIT_DONE).startswith("no traces")
+    score = make_score(trace_id=late.trace_id, event_time=late.event_time, judge_id=LEXICAL, run_id="shadow")
+    store.scores.insert([score])
+    assert "1 trace = 1 scored" in said(capsys, "--run", "shadow", expect=EXIT_DONE)
+    another = make_trace(41, event_time=NOW - timedelta(minutes=29))
+    store.traces.insert([StoredTrace(trace=another, ingested_at=NOW + timedelta(minutes=2))])
+    assert "1 UNACCOUNTED" in said(capsys, "--run", "shadow", expect=EXIT_FAILED)
+    settings.write_text(text + judge.format(shadow="false"), encoding="utf-8")
+    said(capsys, "--run", "shadow", expect=EXIT_DONE)
 
 
 def test_of_one_app_the_terms_add_up_and_dead_letters_are_said_to_be_of_all(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from typing import Final
 
 import click
 
 from tracejudge.counted import counted
-from tracejudge.scores import LIVE_RUN, RESERVED_RUNS, Decision
+from tracejudge.scores import LIVE_RUN, RESERVED_RUNS, SHADOW_RUN, Decision
 from tracejudge.store import DeadCount, LedgerLine
 from tracejudge_consumer.choosing.named_run import require_run
 from tracejudge_consumer.choosing.named_slice import require_slice
@@ -19,6 +20,8 @@ from tracejudge_consumer.terminal.options import Moment, check_order, config_opt
 from tracejudge_consumer.terminal.rendering import console, harmless, ident, instant, table, to_json
 from tracejudge_consumer.views.not_applicable import lacking_hint, reasons_in_words
 from tracejudge_consumer.wiring import connect_store
+
+_OF_ALL_TRAFFIC: Final = frozenset({LIVE_RUN, SHADOW_RUN})
 
 
 @click.command(
@@ -65,12 +68,15 @@ def command(
             require_run(store, run_id)
             require_slice(store, environment=environment, app=app)
         run = None if run_id in RESERVED_RUNS else store.runs.get(run_id)
-    # A run that ended has a verdict or a reason for all it chose; the other traces of that time are no gap.
-    rest = "UNACCOUNTED" if run is None or run.finished_at is None else "not selected"
-    # A judge that was taken out of the settings owes nothing for the traces since.
-    owing = {spec.name for spec in settings.judges}
+    # A run that ended has a verdict or a reason for all it chose; the other traces of that time are no gap. Nor is
+    # what nobody complained about, or asked for by hand.
+    chosen = run_id in RESERVED_RUNS - _OF_ALL_TRAFFIC or (run is not None and run.finished_at is not None)
+    rest = "not selected" if chosen else "UNACCOUNTED"
+    # A judge that was taken out of the settings, or on trial or off it, owes nothing for the traces since.
+    owing = {spec.name for spec in settings.judges if spec.shadow == (run_id == SHADOW_RUN)}
     lines = [line for line in lines if line.judge_name in owing or line.unaccounted < line.traces]
-    gaps = [line for line in lines if line.unaccounted and (line.judge_name in owing or run_id != LIVE_RUN)]
+    owed = [line for line in lines if line.judge_name in owing or run_id not in _OF_ALL_TRAFFIC]
+    gaps = [line for line in owed if line.unaccounted]
     gaps = gaps if rest == "UNACCOUNTED" else []
     dead: Counter[str] = Counter()
     for place in places:

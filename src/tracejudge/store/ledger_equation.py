@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from tracejudge.scores import LIVE_RUN, Decision, JudgeId
+from tracejudge.scores import LIVE_RUN, SHADOW_RUN, Decision, JudgeId
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.judges import Judges
 from tracejudge.store.places import scope_of
@@ -52,7 +52,8 @@ def equation(
     names = _names(connection, judges, scope.within(since, until), run_id) if days else []
     registered = _registered(judges.all())
     # A replay is judged for what it was asked about; when its judges were registered says nothing there.
-    first = {name: registered[name].first for name in names if name in registered and run_id == LIVE_RUN}
+    as_it_comes = run_id in (LIVE_RUN, SHADOW_RUN)
+    first = {name: registered[name].first for name in names if name in registered and as_it_comes}
     found: dict[tuple[str, datetime | None], Counter[str]] = defaultdict(Counter)
     ids: dict[tuple[str, datetime | None], Counter[JudgeId]] = defaultdict(Counter)
     reasons: dict[tuple[str, datetime | None], Counter[str]] = defaultdict(Counter)
