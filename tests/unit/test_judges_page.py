@@ -21,7 +21,7 @@ EXAMPLE = (Path(__file__).parents[2] / "deploy" / "settings.example.toml").read_
 
 
 def test_every_kind_stands_in_the_table_with_what_it_needs() -> None:
-    table = PAGE.partition("## One each")[0]
+    table = PAGE.partition("## Settings by example")[0]
     for name, kind in BUILT_IN.items():
         assert f"`{name}`" in table
         heuristic = re.search(rf"`{name}` \(heuristic\)", table) is not None
@@ -29,7 +29,7 @@ def test_every_kind_stands_in_the_table_with_what_it_needs() -> None:
 
 
 def judges_of_the_page() -> list[dict[str, Any]]:
-    block = PAGE.partition("## One each")[2].partition("\n- **")[0]
+    block = PAGE.partition("## Settings by example")[2].partition("\n- **")[0]
     judges: list[dict[str, Any]] = tomli.loads(textwrap.dedent(block))["judges"]
     return judges
 
