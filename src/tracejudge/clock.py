@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the present comes from."""
+    """The source of the present time."""
 
     def now(self) -> datetime:
         """The present instant, aware, UTC."""

@@ -241,7 +241,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a person (or another authority) said about a trace by one criterion, such as faithfulness."""
+    """The verdict of a person (or another authority) on a trace by one criterion, such as faithfulness."""
 
     environment: str
     app: str

@@ -10,7 +10,8 @@ _T = TypeVar("_T")
 
 
 async def all_of(work: Sequence[Awaitable[_T]]) -> list[_T]:
-    """What each gave, in their order. Raises what the first that failed raised, once the others have ended too.
+    """The results of all awaitables, in their order. Raises what the first that failed raised, once the others have
+    ended too.
 
     A cancellation ends all of them. One alone runs in the caller's own task.
     """

@@ -22,8 +22,8 @@ _BATCH: Final = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorRun:
-    """What came of it. `verdicts` holds the anchors that were asked about and are applicable; one that a cap cut off,
-    or whose judge is gone, is missing there and counted in `left`."""
+    """The result of judging the anchors of a set. `verdicts` holds the anchors that were asked about and are
+    applicable; one that a cap cut off, or whose judge is gone, is missing there and counted in `left`."""
 
     judge_name: str
     verdicts: Mapping[str, Verdict]

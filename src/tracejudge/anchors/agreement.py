@@ -25,13 +25,13 @@ class Agreement:
 
 
 def agreement(verdicts: Mapping[str, bool], reference: Mapping[str, bool]) -> Agreement:
-    """How often two sets of verdicts say the same, over the anchors that both judged."""
+    """The share of anchors on which two sets of verdicts agree, over the anchors that both judged."""
     both = verdicts.keys() & reference.keys()
     return _share(sum(verdicts[case] == reference[case] for case in both), len(both))
 
 
 def pass_share(verdicts: Mapping[str, bool], *, among: Iterable[str] | None = None) -> Agreement:
-    """How many pass, of all or of those named."""
+    """The share of verdicts that pass, of all anchors or of those named."""
     chosen = verdicts.keys() if among is None else verdicts.keys() & set(among)
     return _share(sum(verdicts[case] for case in chosen), len(chosen))
 

@@ -22,7 +22,7 @@ MAX_ANCHOR_BYTES = 4_000_000
 
 
 class AnchorsChanged(CheckFailed):
-    """What the store holds is not what was frozen."""
+    """The stored anchors differ from those that were frozen."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,5 +42,5 @@ class AnchorRound:
 
     @property
     def expected(self) -> dict[str, bool]:
-        """What people said is right, where they did."""
+        """The right verdict by case, for the anchors that people have labelled."""
         return {case: one.expected for case, one in self.verdicts.items() if one.expected is not None}

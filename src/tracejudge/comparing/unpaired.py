@@ -24,7 +24,7 @@ MAX_NEEDED: Final = 10_000_000
 
 
 class Verdict(str, Enum):
-    """What the interval of a difference allows one to say."""
+    """The conclusion that the interval of a difference allows."""
 
     NO_WORSE = "no_worse"
     WORSE = "worse"
@@ -81,7 +81,7 @@ def check_drop(allowed_drop: float) -> None:
 
 
 def verdict_of(seen: Estimate, allowed_drop: float) -> Verdict:
-    """What an interval of a difference says of a drop that would be accepted."""
+    """The verdict on the interval of a difference, given a drop that is still acceptable."""
     if seen.low > -allowed_drop:
         return Verdict.NO_WORSE
     return Verdict.WORSE if seen.high < -allowed_drop else Verdict.NOT_ENOUGH
@@ -106,7 +106,7 @@ def _sizes(new: PassRate | None, old: PassRate | None) -> tuple[float, float, fl
 
 
 def difference_of(p_new: float, n_new: float, p_old: float, n_old: float, *, confidence: float) -> Estimate:
-    """How much higher `p_new` seen in `n_new` effective samples is than `p_old` in `n_old`."""
+    """The difference p_new - p_old of two rates, seen in `n_new` and `n_old` effective samples, with its interval."""
     new, old = wilson(p_new, n_new, confidence=confidence), wilson(p_old, n_old, confidence=confidence)
     value = p_new - p_old
     return Estimate(

@@ -28,7 +28,7 @@ Cell = tuple[str, ...]  # the day, then the values of the strata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildPolicy:
-    """What goes into a dataset. `near` 1.0 or more keeps near duplicates; exact ones always go."""
+    """The settings by which a dataset is built. `near` 1.0 or more keeps near duplicates; exact ones always go."""
 
     share: float = 0.02  # of each day's traces in each stratum
     at_most: int = 2000  # rows: the share is lowered until they suffice

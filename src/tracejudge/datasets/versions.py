@@ -74,7 +74,7 @@ def read_dataset(path: Path) -> dict[str, Line]:
 
 
 def diff(before: Path, after: Path) -> DatasetDiff:
-    """What the second holds that the first did not, and the other way round."""
+    """The differences between two versions, in both directions."""
     old, new = read_dataset(before), read_dataset(after)
     both = sorted(old.keys() & new.keys())
     return DatasetDiff(

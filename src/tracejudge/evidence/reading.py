@@ -41,7 +41,8 @@ _MOSTLY: Final = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Which of the two it was, and by what. Parts are of the change of the rate, negative for a fall."""
+    """Whether retrieval or generation failed, and the numbers that say so. Parts are of the change of the rate,
+    negative for a fall."""
 
     verdict: Verdict
     says: str

@@ -37,7 +37,7 @@ _JUDGED_AFTER: Final = timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resampled:
-    """What the play came to.
+    """The false alarms found by resampling.
 
     `promise_days` is the mean time between false alarms that this one series may have: its share of the promise made
     for all rules together, or 30 days for a rule that promises nothing. `per_promise` counts alarms in such a time.

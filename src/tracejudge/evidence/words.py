@@ -83,7 +83,7 @@ def finding_says(finding: Finding) -> str:
 
 
 def record_says(record: TrackRecord, *, app: str) -> str:
-    """What was promised about false alarms, and what has been measured."""
+    """The promise about false alarms, and what was measured, in words."""
     promised = "this rule promises nothing about false alarms"
     if record.promised:
         promised = (
@@ -102,7 +102,7 @@ def record_says(record: TrackRecord, *, app: str) -> str:
 
 
 def resampled_says(played: Resampled) -> str:
-    """What playing the healthy history again came to."""
+    """The result of playing the healthy history again, in words."""
     share = f" (its share: at most 1 in {played.promise_days:.3g} days)" if played.promised else ""
     return (
         f"played again over its own healthy {played.history_days:.1f} days for {played.days:g} days, this series alone"
@@ -130,7 +130,7 @@ def judge_says(event: AlertEvent) -> str | None:
 
 
 def looked_at_says(evidence: Evidence) -> str:
-    """Which rows all of this is made of, and what "before" and "since" mean wherever they stand in it."""
+    """The rows that the evidence is made of, and what "before" and "since" mean wherever they are used in it."""
     read = f"{MOST_ROWS:,} of them read, chosen at random"
     old, new = (
         f"{counted(rows, 'judged trace')}" + (f" ({read})" if rows > MOST_ROWS else "")

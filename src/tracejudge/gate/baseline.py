@@ -23,7 +23,7 @@ Outcomes = Mapping[str, Mapping[CaseKey, tuple[Outcome | None, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """What `runs` runs made of one dataset, and the JudgeIds behind it."""
+    """The outcomes of `runs` runs on one dataset, and the JudgeIds behind them."""
 
     dataset: str
     judge_ids: Mapping[str, str]

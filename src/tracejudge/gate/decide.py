@@ -219,8 +219,8 @@ def _case(key: CaseKey, run: RunVerdicts) -> str:
 
 
 def comparable(judge: str, run: RunVerdicts, before: Verdicts | None, *, what: str = "baseline") -> Verdicts:
-    """What a run may be held against. Raises SettingsError where there is none, and CheckFailed, with the way out, when
-    that would be void."""
+    """The verdicts that a run is compared with. Raises SettingsError where there is none, and CheckFailed, with the way
+    out, when that would be void."""
     again = "; judge it again, or make a new one with --update-baseline"
     if before is None:
         raise SettingsError(

@@ -25,7 +25,7 @@ class CaseKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one judge said of one case. `outcome` None: it was not judged (not applicable, over budget ...)."""
+    """The verdict of one judge on one case. `outcome` None: it was not judged (not applicable, over budget ...)."""
 
     case: str
     judge_name: str
@@ -157,7 +157,8 @@ def of_scores(scores: Iterable[Score]) -> RunVerdicts:
 
 
 def of_rounds(rounds: Iterable[AnchorRound]) -> RunVerdicts:
-    """What judges said of frozen anchors, the latest round of each. Anchors that could not be judged are not settled.
+    """The verdicts of judges on frozen anchors, from the latest round of each. Anchors that could not be judged are not
+    settled.
 
     Raises CheckFailed where two JudgeIds of one name are among them.
     """

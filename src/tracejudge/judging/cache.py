@@ -34,7 +34,7 @@ _ENTRY_BYTES: Final = 600  # of key, tuple and table slot, beside the texts
 
 
 class CacheKey(NamedTuple):
-    """What a verdict is about and whose it is."""
+    """The key of a cached verdict: its content and its judge."""
 
     content_hash: str
     judge_id: str
@@ -42,7 +42,10 @@ class CacheKey(NamedTuple):
 
 
 class VerdictStore(Protocol):
-    """Where verdicts outlive the process. Both may block, and are called outside the event loop."""
+    """The storage in which cached verdicts outlive the process.
+
+    Both methods may block, and are called outside the event loop.
+    """
 
     def get(self, keys: Collection[tuple[str, str, int]], /) -> Mapping[tuple[str, str, int], str]: ...
     def put(self, verdicts: Mapping[tuple[str, str, int], str], /) -> None: ...

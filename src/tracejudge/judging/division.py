@@ -66,7 +66,7 @@ def plain_texts(spec: JudgeSpec) -> dict[str, str]:
 
 
 class Room:
-    """What one judge of a built-in kind has room for in one call."""
+    """The space for texts in one call of a judge of a built-in kind."""
 
     def __init__(self, spec: JudgeSpec, kind: Kind) -> None:
         prompt = spec.prompt_text()

@@ -22,7 +22,7 @@ _EXAMPLE_TRACES_PER_DAY: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What one judge would cost. `usd` is None where the spec holds no prices."""
+    """The estimated cost of one judge. `usd` is None where the spec holds no prices."""
 
     judge_name: str
     traces: int

@@ -54,7 +54,7 @@ def section_tokens(text: str) -> int:
 
 
 def most_section_tokens(*, chars: int, texts: int) -> int:
-    """What `section_tokens` of `texts` texts of `chars` characters together come to at most, whatever they say."""
+    """An upper bound of `section_tokens` for `texts` texts of `chars` characters together, whatever they say."""
     return int(_MOST_BYTES * chars / CHARS_PER_TOKEN) + (MARKER_TOKENS + 1) * texts
 
 

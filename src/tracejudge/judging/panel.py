@@ -38,7 +38,7 @@ _SERVED_NOBODY: Final[Mapping[tuple[str, str], int]] = {}
 
 
 class _Row(NamedTuple):
-    """One task on its way to one judge."""
+    """One task for one judge."""
 
     place: int
     task: JudgeTask
@@ -205,7 +205,7 @@ class Panel:
         )
 
     def _result(self, judge: Judge, row: _Row, judgement: Judgement, run_id: str, at: datetime) -> PanelResult:
-        """What one judge said about one trace, as rows."""
+        """The rows of one judge's result on one trace."""
         spec, task = judge.spec, row.task
         if spec.shadow and run_id == LIVE_RUN:
             run_id = SHADOW_RUN

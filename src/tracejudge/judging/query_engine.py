@@ -24,7 +24,7 @@ AHEAD: Final = 4
 
 
 class QueryEngine(Protocol):
-    """What LlamaIndex calls a query engine, as far as it is needed here."""
+    """LlamaIndex's query engine, as far as it is needed here."""
 
     async def aquery(self, query: str, /) -> Any: ...
 

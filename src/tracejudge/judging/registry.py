@@ -60,7 +60,7 @@ class Judge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What judges take from outside. `make_completer`, `sleep` and `jitter` are for tests."""
+    """What all judges of a panel are built from. `make_completer`, `sleep` and `jitter` are for tests."""
 
     clock: Clock
     spend: SpendSource

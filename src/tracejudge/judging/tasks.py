@@ -93,7 +93,7 @@ class LeaseKey:
 
 
 class BudgetLeases(Protocol):
-    """Where the processes of a fleet take their shares of a cap, so that all of them together keep it.
+    """The place where the processes of a fleet claim their shares of a cap, so that all of them together keep it.
 
     Amounts are calls or USD, as the key's unit says. Both may block, and are called outside the event loop.
     """

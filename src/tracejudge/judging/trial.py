@@ -16,7 +16,7 @@ TRIAL_RUN = "trial"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What became of one case. `said` is an outcome, or a decision where there was no verdict."""
+    """The result of one case. `said` is an outcome, or a decision where there was no verdict."""
 
     case: str
     expected: str

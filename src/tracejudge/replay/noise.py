@@ -27,7 +27,7 @@ _BATCH: Final = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseRun:
-    """What came of it. `decisions` counts (trace, repeat) pairs without a verdict, by why."""
+    """The result of measuring a judge's noise. `decisions` counts (trace, repeat) pairs without a verdict, by why."""
 
     scores: tuple[Score, ...]
     decisions: dict[Decision, int]

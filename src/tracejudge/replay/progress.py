@@ -19,7 +19,7 @@ _TO_COME = frozenset({Decision.UNDECIDED, Decision.OVER_BUDGET, Decision.SHED})
 
 @dataclass(slots=True)
 class Behind:
-    """What lies behind the place, in traces and (trace, judge) pairs."""
+    """Counts of the part of the source behind the cursor, in traces and in (trace, judge) pairs."""
 
     place: Place | None = None
     traces: int = 0
@@ -51,7 +51,7 @@ class OpenPage:
 
 @dataclass(slots=True)
 class Answered:
-    """What came of some questions of one page."""
+    """The results of some questions of one page."""
 
     questions: int = 0
     settled: int = 0

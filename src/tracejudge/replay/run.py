@@ -61,7 +61,7 @@ async def replay(
 
 
 class _Replaying:
-    """One attempt at a run."""
+    """One attempt at a replay run."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class _Replaying:
 
     @property
     def behind(self) -> Behind:
-        """How far it came."""
+        """The counts up to the position reached."""
         return self._progress.behind
 
     async def through(

@@ -44,7 +44,7 @@ class Answers:
         self.pages: dict[OpenPage, Answered] = {}
 
     def add(self, page: OpenPage, result: PanelResult) -> None:
-        """What came of one question of a page."""
+        """Adds the result of one question of a page."""
         self.count += 1
         self.scores += result.scores
         self.ledger += result.ledger
@@ -75,7 +75,7 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, "replay-write")  # one alone: each keeps the memory of its largest insert
 
     def put(self, page: OpenPage, result: PanelResult) -> None:
-        """What came of one question, to be stored with the next insert."""
+        """Takes the result of one question, to be stored with the next insert."""
         self._waiting.add(page, result)
         if self._waiting.count == _ENOUGH:
             self._go.set()

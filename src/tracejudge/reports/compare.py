@@ -45,7 +45,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What follows from one table of pairs. `same` is the share with one verdict; `kappa` that beyond chance;
+    """Agreement measures of a table of pairs. `same` is the share with one verdict; `kappa` that beyond chance;
     `difference` how much more B passes; `mcnemar_p` how surprising the flips would be if neither were stricter."""
 
     counts: PairedCounts

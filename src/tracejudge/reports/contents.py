@@ -24,7 +24,7 @@ _FEW = f"few: less than {LEAST_EFFECTIVE:g} effective samples are not enough dat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportQuery:
-    """Which scores the report is about. `texts`: quote the worst answers; ids only without it. `exact`: rates from
+    """The scores that a report is about. `texts`: quote the worst answers; ids only without it. `exact`: rates from
     every row, or from sums by the minute; None reads every row where they are few enough."""
 
     title: str

@@ -29,7 +29,7 @@ Z_POWER: Final = 0.841621
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """What repeated verdicts of one judge say about it. Shares are in [0, 1]; None where there is nothing to say."""
+    """The noise of a judge, measured by repeated verdicts. Shares are in [0, 1]; None where there is nothing to say."""
 
     traces: int  # with at least two settled verdicts
     repeats: int

@@ -61,8 +61,8 @@ class PreferenceCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferred:
-    """What follows from the counts. `b_share`: of the won questions; `by_place`: share of all that went by the place;
-    `place_p`: how surprising the split of those between the two places would be if neither were favoured."""
+    """Preference measures of a table of counts. `b_share`: of the won questions; `by_place`: share of all that went by
+    the place; `place_p`: how surprising the split of those between the two places would be if neither were favoured."""
 
     counts: PreferenceCounts
     b_share: Estimate | None
@@ -126,7 +126,7 @@ def preferred(counts: PreferenceCounts) -> Preferred:
 
 
 def preference_in_words(found: Preference, *, a: str = "A", b: str = "B") -> list[str]:
-    """What the intervals allow one to say, a sentence each."""
+    """The conclusions that the intervals allow, a sentence each."""
     one, counts = found.all, found.all.counts
     if one.b_share is None:
         return [f"Nothing can be said: none of the {counts.n} questions was won by either."]

@@ -23,7 +23,7 @@ WITHIN_FIELDS: Final = ("category", *TRACE_FIELDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseLine:
-    """What one judge says of both releases."""
+    """The comparison of both releases by one judge."""
 
     judge_name: str
     judge_id: JudgeId

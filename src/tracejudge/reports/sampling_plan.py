@@ -60,7 +60,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanLine:
-    """What one judge would see of one slice. Counts are per day."""
+    """The expected sample of one judge in one slice. Counts are per day."""
 
     judge_name: str
     slice: str

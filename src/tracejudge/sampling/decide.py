@@ -21,7 +21,7 @@ from tracejudge_sdk.trace import Trace
 @made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDecision:
-    """What was decided for one judge.
+    """The sampling decision for one judge.
 
     `inclusion_probability` is the chance, before the hash fell, that this judge sees this trace: head x tail, in
     [0, 1]; above 0 whenever `kept`, 0 when `filtered`. `rule` says in words what set it.

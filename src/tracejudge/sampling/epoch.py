@@ -22,7 +22,7 @@ begin up to so much later."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GovernedRates:
-    """What one governor makes of the policy's rates.
+    """The rates as one governor has set them.
 
     A trace's chance is max(own x scale, rule x rules, floor): `own` the judge's base rate or that of the trace's
     stratum, `rule` the largest rate of the rules that match, `floor` that of the stratum in `floors`; at most 1.
@@ -54,7 +54,7 @@ class VersionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """Which rates every governor sets, by its name, and since when young versions have been seen."""
+    """The rates set by every governor, by its name, and since when young versions have been seen."""
 
     number: int
     starts_at: datetime

@@ -35,7 +35,7 @@ _MINUTE: Final = timedelta(seconds=EPOCH_S)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What was stored of a governor's traffic, by minute of event time.
+    """The observed traffic of a governor, by minute of event time.
 
     `frontier` is the latest event time stored. `applicable` is the share of chosen traces that the judge had something
     to say about. `spent_today` counts the judged traces of the running UTC day before `minutes` begin. `by_hour` holds

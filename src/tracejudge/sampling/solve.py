@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 
 def chances(per_h: Mapping[Cell, float], rates: GovernedRates) -> float:
-    """How many of this traffic would be chosen an hour, in expectation."""
+    """The expected number of traces of this traffic that are chosen in an hour."""
     return sum(count * rates.chance(cell.own, cell.rule, cell.stratum) for cell, count in per_h.items())
 
 

@@ -19,7 +19,7 @@ Texts = tuple[str, Sequence[str]]
 
 
 class WordSignals(NamedTuple):
-    """What is certain about a response by its words, and its overlap.
+    """What a response's words say for certain about its language and about refusal, and its overlap with the passages.
 
     `overlap` is the share in [0, 1] of the response's content words that occur in the passages; None where there is
     nothing to compare: no content word, no passage with text, or a script without spaces.

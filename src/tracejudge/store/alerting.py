@@ -77,7 +77,7 @@ class AlertEvents(Table[AlertEvent]):
         )
 
     def count(self, *, since: datetime) -> int:
-        """How many events there are from `since` on."""
+        """The number of events from `since` on."""
         where = Where().add("at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
         ((found,),) = self._connection.query(f"SELECT count() FROM alert_events FINAL {where}", where.parameters)
         return int(found)
@@ -195,7 +195,7 @@ class Outbox(Table[OutboxItem]):
         self._insert(items)
 
     def pending(self, *, limit: int = 1000) -> list[OutboxItem]:
-        """What is still to be delivered, the oldest first."""
+        """The pending items, the oldest first."""
         return self._select(f"WHERE state = 'pending' ORDER BY updated_at, event_id, notifier LIMIT {int(limit)}")
 
     def of(self, event_ids: Sequence[str]) -> list[OutboxItem]:
@@ -213,7 +213,7 @@ class Outbox(Table[OutboxItem]):
         )
 
     def pending_of_others(self, notifiers: Sequence[str], *, limit: int = 1000) -> list[OutboxItem]:
-        """What is pending for channels of other names than these, the oldest first."""
+        """The pending items of channels that are not named, the oldest first."""
         return self._select(
             "WHERE state = 'pending' AND notifier NOT IN {notifiers:Array(String)} "
             f"ORDER BY updated_at, event_id, notifier LIMIT {int(limit)}",
@@ -221,7 +221,7 @@ class Outbox(Table[OutboxItem]):
         )
 
     def standing(self) -> list[OutboxStanding]:
-        """Where the deliveries of each channel stand, by its name."""
+        """The state of the deliveries of each channel, by its name."""
         rows = self._connection.query(
             "SELECT notifier, countIf(state = 'pending'), countIf(state = 'sent'), countIf(state = 'given_up'), "
             "toUnixTimestamp64Micro(maxIf(updated_at, state = 'sent')), "

@@ -98,7 +98,7 @@ class Calls(Table[JudgeCall]):
         return MeasuredTokens(calls=int(calls), input_per_call=float(per_call_in), output_per_call=float(per_call_out))
 
     def cost(self, since: datetime, until: datetime | None = None) -> list[CostRow]:
-        """What each JudgeId cost each app on each day (UTC), by run, in that order."""
+        """The cost of each JudgeId for each app on each day (UTC), by run, in that order."""
         where = Where().add("started_at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
         if until is not None:
             where.add("started_at < {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))

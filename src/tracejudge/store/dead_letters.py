@@ -102,7 +102,7 @@ class DeadLetters(Table[StoredDeadLetter]):
         return self._select(f"{conditions} {order}", conditions.parameters, binary=("key", "value"))
 
     def counts(self, since: datetime | None = None, until: datetime | None = None) -> dict[str, int]:
-        """How many of each reason in [since, until)."""
+        """The number of dead letters in [since, until), by reason."""
         where = _window(since, until)
         rows = self._connection.query(
             f"SELECT reason, count() FROM dead_letters FINAL {where} GROUP BY reason ORDER BY reason", where.parameters

@@ -98,7 +98,7 @@ class Ledger(Table[LedgerRow]):
         )
 
     def cut_off(self, query: RateQuery) -> list[CutOff]:
-        """What hard caps kept from being judged, by judge name, window and slice of the query."""
+        """The traces that hard caps kept from being judged, by judge name, window and slice of the query."""
         return cut_off(self._connection, query)
 
     def equation(

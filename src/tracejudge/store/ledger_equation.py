@@ -156,7 +156,7 @@ def _fates(
 
 
 class _Registered(NamedTuple):
-    """What the registrations of one judge name say together."""
+    """The registrations of one judge name taken together."""
 
     first: datetime
     heuristic: bool  # of the latest

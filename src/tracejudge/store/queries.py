@@ -69,7 +69,7 @@ def is_trace_field(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateQuery:
-    """Which live scores to count, and how to slice them. Event time in [start, end); None means any.
+    """A query for rates: which live scores to count, and how to slice them. Event time in [start, end); None means any.
 
     `step_s` None gives one pane for the whole window. `judge` is a name (read by the JudgeId that was live at each
     trace's event time, where adoptions are stored) or a JudgeId (`name@hash`: that one only). Raises ValueError for

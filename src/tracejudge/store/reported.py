@@ -24,7 +24,7 @@ class ReportedModel(NamedTuple):
 
 
 def reported_models(connection: Connection, since: datetime) -> list[ReportedModel]:
-    """What was reported with live scores judged from `since` on, in order of first appearance."""
+    """The models and fingerprints reported with live scores judged from `since` on, in order of first appearance."""
     rows = connection.query(
         "SELECT judge_id, model_reported, fingerprint, min(judged_at) AS first_at, count() FROM scores "
         "WHERE run_id = {run_id:String} AND judged_at >= {since:DateTime64(6, 'UTC')} "

@@ -99,7 +99,7 @@ class StoredDeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadCount:
-    """How many records of one partition could not be read in an hour, by reason."""
+    """The number of unreadable records of one partition in an hour, by reason."""
 
     hour: datetime
     source: str
@@ -183,7 +183,7 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRow:
-    """What one JudgeId cost one app on one day (UTC)."""
+    """The cost of one JudgeId for one app on one day (UTC)."""
 
     day: datetime
     judge_name: str

@@ -51,7 +51,7 @@ class SamplingCounts:
         return from_milliseconds(int(rows[0][1])) if int(rows[0][0]) else None
 
     def decided(self, judge: str, since: datetime, until: datetime, *, app: str | None = None) -> list[DecidedRow]:
-        """What became of the traces of [since, until) for one judge, by minute. Filtered ones have tail 0."""
+        """The decisions about the traces of [since, until) for one judge, by minute. Filtered ones have tail 0."""
         window = Where()
         window.add("event_time >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
         window.add("event_time < {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))
@@ -96,7 +96,7 @@ class SamplingCounts:
         return {EPOCH + timedelta(seconds=int(row[0])): int(row[1]) for row in rows}
 
     def judged(self, judge: str, since: datetime, until: datetime, *, app: str | None = None) -> int:
-        """How many traces of [since, until) of event time the judge has a live score of."""
+        """The number of traces of [since, until) of event time with a live score of the judge."""
         where = Where()
         where.add("event_time >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
         where.add("event_time < {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))

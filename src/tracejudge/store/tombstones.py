@@ -27,7 +27,7 @@ ANY: Final = ""
 
 
 def hashed(kind: Kind, value: str) -> str:
-    """What a tombstone keeps of an id. In SQL: `lower(hex(SHA256(concat('tracejudge:trace:', trace_id))))`."""
+    """The hash of an id that a tombstone keeps. In SQL: `lower(hex(SHA256(concat('tracejudge:trace:', trace_id))))`."""
     return sha256(f"{PREFIX}:{kind}:{value}".encode("utf-8", "replace")).hexdigest()
 
 
@@ -45,7 +45,7 @@ class Tombstone:
 
 
 class Identity(NamedTuple):
-    """What a record says about whose it is."""
+    """The trace and the user that a record belongs to."""
 
     key: TraceKey
     user_id: str | None = None
@@ -90,7 +90,8 @@ class Tombstones(Table[Tombstone]):
         return self._select("ORDER BY at, kind, value")
 
     def forgotten(self, identities: Collection[Identity]) -> frozenset[TraceKey]:
-        """Which of these were forgotten, by their trace or by their person. One statement, whatever their number."""
+        """Which of these identities were forgotten, by their trace or by their user. One statement, whatever their
+        number."""
         hashes: dict[str, list[Identity]] = {}
         for one in identities:
             hashes.setdefault(hashed("trace", one.key.trace_id), []).append(one)

@@ -192,7 +192,7 @@ class Traces(Table[StoredTrace]):
         return int(rows[0][0]) if rows else None
 
     def count(self, where: TraceFilter) -> int:
-        """How many traces."""
+        """The number of traces."""
         conditions = trace_conditions(where)
         sql = f"SELECT count() FROM traces FINAL {conditions}"
         return int(self._connection.query(sql, conditions.parameters)[0][0])

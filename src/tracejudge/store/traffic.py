@@ -47,8 +47,8 @@ class TrafficRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffortRow:
-    """What one judge's verdicts of one pane and slice took. `cost_usd` is of the verdicts with a known cost, None where
-    there is none; `total_usd` adds these."""
+    """The cost and latency of one judge's verdicts in one pane and slice. `cost_usd` is of the verdicts with a known
+    cost, None where there is none; `total_usd` adds these."""
 
     start: datetime
     judge_name: str
@@ -131,7 +131,7 @@ class Traffic:
         return [str(name) for (name,) in rows]
 
     def effort(self, query: RateQuery) -> list[EffortRow]:
-        """What judging took, per pane, JudgeId and slice, by the time the traces were served."""
+        """Cost and latency of judging, per pane, JudgeId and slice, by the time the traces were served."""
         if query.end <= query.start:
             return []
         where = window(query).equal("run_id", query.run_id)

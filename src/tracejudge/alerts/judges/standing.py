@@ -25,7 +25,7 @@ AGAINST: Final[tuple[Against, ...]] = ("reference", "labels")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftPolicy:
-    """What is promised about judges, and what becomes of quality alerts while one has moved.
+    """Settings of judge drift: the promise about judges, and what becomes of quality alerts while a judge has moved.
 
     `agreement` is the share of anchors on which a steady judge says the same again; None: learned from its rounds.
     `asked` holds the JudgeIds of which an alert asks for a round: for others there is nothing to wait for.
@@ -51,7 +51,7 @@ class DriftPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What the last round says of a judge."""
+    """A judge's agreement on its anchors as of its last round."""
 
     judge_id: str
     moved: bool

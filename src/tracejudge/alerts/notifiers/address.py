@@ -28,7 +28,7 @@ Resolve = Callable[[str, int], list[Any]]
 
 
 class Address(NamedTuple):
-    """Where to connect."""
+    """An address to connect to."""
 
     host: str  # an IP address
     port: int
@@ -39,7 +39,7 @@ class AddressRefused(Exception):
 
 
 def resolve(host: str, port: int) -> list[Any]:
-    """What the system's resolver says, as `socket.getaddrinfo` gives it."""
+    """Resolves a host by the system's resolver, as `socket.getaddrinfo` does."""
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 

@@ -32,7 +32,8 @@ class Deadline:
 
 
 class DeadlineSocket:
-    """What http.client needs of a connected socket. Raises TimeoutError at the deadline, OSError for a long reply."""
+    """A connected socket with a deadline, as far as http.client needs one. Raises TimeoutError at the deadline, OSError
+    for a long reply."""
 
     def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
         self._socket = connected

@@ -37,8 +37,8 @@ class PlacePromise(BaseModel):
 
 
 class Promises:
-    """What is promised where. Of several the closest stands: a rule's own, the application's, the environment's, the
-    common one. Raises ValueError when a place has two."""
+    """The promises about false alarms, by environment and app. Of several the closest stands: a rule's own, the
+    application's, the environment's, the common one. Raises ValueError when a place has two."""
 
     def __init__(self, common: str = USUAL, places: Sequence[PlacePromise] = ()) -> None:
         self.common = _parses(common)

@@ -29,7 +29,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^
 
 
 class RuleBase(BaseModel):
-    """What every rule says.
+    """The settings common to all rules.
 
     Each application of the environment, each JudgeId and each combination of the `group_by` values is a series of its
     own. How often they may fire falsely is a promise about all of them together (`promise.py`).
@@ -130,7 +130,7 @@ class RuleBase(BaseModel):
 
     @property
     def measured(self) -> tuple[object, ...]:
-        """What is counted, as part of the question."""
+        """The measure of the rule, as part of its question."""
         return () if self.measure == "quality" else (self.measure, self.at_most, self.backfill_s)
 
     @property

@@ -54,7 +54,7 @@ def is_of_trace(name: str) -> bool:
 
 
 def trace_fields(rules: Iterable[Rule]) -> tuple[str, ...]:
-    """What the rules group by that only traces say, each once."""
+    """The group_by fields of the rules that only traces hold, each once."""
     return tuple(dict.fromkeys(name for rule in rules for name in rule.group_by if is_of_trace(name)))
 
 

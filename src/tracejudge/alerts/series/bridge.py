@@ -101,7 +101,7 @@ def begin(
 
 
 def _seeded(baseline: Baseline, hours: Iterable[HourSums]) -> Baseline:
-    """What it would be once all of these hours are learned."""
+    """The baseline as it is once all of these hours are learned."""
     trial = Baseline.from_state(baseline.to_state())
     for one in hours:
         trial.see_sums(one.hour, one.w, one.wx, one.w2, one.w2x)

@@ -37,7 +37,7 @@ weight would swallow those of ordinary rows in a double, or be infinite, and sil
 
 
 class Turn(Enum):
-    """What a row did to a series."""
+    """A change of a series by a row."""
 
     FIRED = "fired"
     RESOLVED = "resolved"

@@ -31,7 +31,7 @@ _STEEPEST: Final = 50.0  # of one log factor
 
 
 class VolumeProfile:
-    """What each hour of the week brings. Hours are counted since 1970."""
+    """The expected number of traces in each hour of the week. Hours are counted since 1970."""
 
     __slots__ = ("chi", "counts", "hours", "learned", "residuals")
 

@@ -88,7 +88,7 @@ class Account:
         return window is not None and window.span.start <= now < window.span.end
 
     def amount(self, usd: float) -> float:
-        """What a call of at most `usd` takes of this cap."""
+        """The amount of this cap that a call of at most `usd` uses."""
         return 1.0 if self.cap.unit == "calls" else usd
 
     def fits(self, usd: float) -> bool | None:
@@ -96,7 +96,7 @@ class Account:
         return False if self.window is None else self.window.fits(self.amount(usd))
 
     def share(self) -> float:
-        """What is asked for at a time."""
+        """The size of the share that is claimed at a time."""
         share = self.cap.limit / SHARES
         return max(math.ceil(share), LEAST_SHARE_CALLS) if self.cap.unit == "calls" else share
 
@@ -184,7 +184,7 @@ class Account:
             self._leases.give_back(self._key(window.span), used=window.used, holder=self._holder)
 
     def over(self, usd: float) -> OverBudget:
-        """What to say when a call of at most `usd` does not fit."""
+        """The message for a call of at most `usd` that does not fit."""
         cap, window = self.cap, self.window
         of = "all judges together: " if cap.scope == ALL_JUDGES else ""
         when = "this hour" if cap.window == "hour" else "today"

@@ -31,7 +31,7 @@ _ALWAYS: Final = Span(datetime.min.replace(tzinfo=timezone.utc), datetime.max.re
 
 
 class Hold(NamedTuple):
-    """What was set aside for one call that was admitted, to be settled once."""
+    """The amount reserved for one admitted call, to be settled once."""
 
     usd: float
     at: datetime
@@ -40,7 +40,7 @@ class Hold(NamedTuple):
 
 
 class RunBudget:
-    """What all judges of one run together may still spend."""
+    """The remaining budget of all judges of one run together."""
 
     def __init__(self, caps: RunCaps) -> None:
         self._caps = caps
@@ -69,7 +69,7 @@ class RunBudget:
 
 
 class Budget:
-    """What one judge may still spend, with the accounts it shares. `sleep` is handed in by tests."""
+    """The remaining budget of one judge, with the accounts that it shares. `sleep` is handed in by tests."""
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ AVAILABLE: Final = Availability(state="ok")
 
 
 class Passage(Enum):
-    """How a call got through, to be handed back to `leave`."""
+    """The permission for one call, to be handed back to `leave`."""
 
     PROVEN = "proven"
     UNPROVEN = "unproven"

@@ -38,7 +38,7 @@ class Message:
 @made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What the judge's model replied. Token counts are the endpoint's, or estimates where it gives none."""
+    """The reply of a judge's model. Token counts are the endpoint's, or estimates where it gives none."""
 
     text: str
     finish_reason: str = ""

@@ -20,7 +20,7 @@ _MAX_BYTES: Final = 4_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointCheck:
-    """What was found. "note": it could not be told without paying for a call."""
+    """The result of checking an endpoint. "note": it could not be told without paying for a call."""
 
     status: Literal["ok", "FAIL", "note"]
     detail: str

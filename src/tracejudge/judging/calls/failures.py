@@ -61,7 +61,7 @@ class SpendUnknown(TraceJudgeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What to do about an error. `status` is the short stable code stored with the call."""
+    """How an error has to be handled. `status` is the short stable code stored with the call."""
 
     meaning: Meaning
     status: str
@@ -95,7 +95,7 @@ _KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|key|rk)-[A-Za-z0-9_*.-]{6,}|Bearer\s+
 
 
 def diagnose(error: BaseException) -> Diagnosis:
-    """What `error` means for the trace and the judge."""
+    """Decides what `error` means for the trace and for the judge."""
     detail = describe(error)
     if type(error).__name__ in _NEVER_SENT:
         return Diagnosis(meaning="retry", status=UNREACHABLE, detail=detail)

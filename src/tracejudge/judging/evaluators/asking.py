@@ -43,7 +43,7 @@ Reading = Verdict | Number | Choice
 
 
 class Asked(NamedTuple):
-    """One reply and how it reads."""
+    """A reply and how it was read."""
 
     reading: Reading
     reply: Completion

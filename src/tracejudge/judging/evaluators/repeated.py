@@ -47,7 +47,7 @@ class RepeatedEvaluator(FixedPrompts, BaseEvaluator):
 
 
 def majority(results: Sequence[Judgement], *, repeats: int) -> Judgement:
-    """What `repeats` results on one trace say together."""
+    """The verdict of `repeats` results on one trace together."""
     settled = [result for result in results if result.passing is not None and result.score is not None]
     passed = [result for result in settled if result.passing]
     failed = [result for result in settled if not result.passing]

@@ -77,7 +77,7 @@ def invalid(reason: InvalidReason, detail: str, *, raw_reply: str = "") -> Judge
 
 
 def failed_call(failure: Failure) -> Judgement:
-    """What a failure of the guard means for the trace."""
+    """The judgement for a trace whose call has failed in the guard."""
     if isinstance(failure.outcome, InvalidReason):
         return invalid(failure.outcome, failure.detail)
     result = not_applicable(failure.code, failure.detail, decision=failure.outcome)

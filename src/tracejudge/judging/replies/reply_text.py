@@ -56,7 +56,7 @@ def refused(text: str) -> bool:
 
 
 def no_shape(reply: str) -> Unreadable:
-    """What to say of a reply that has none of the shapes."""
+    """The refusal of a reply that has none of the known shapes."""
     if refused(reply):
         return Unreadable(InvalidReason.REFUSED, "the judge's model declined")
     return Unreadable(InvalidReason.UNPARSABLE, "the reply has none of the documented shapes")
@@ -90,5 +90,5 @@ def json_object(reply: str) -> dict[str, Any] | Unreadable:
 
 
 def explanation_of(value: dict[str, Any]) -> str:
-    """What a JSON reply gives as its reason, "" where it gives none."""
+    """The reason given in a JSON reply; "" where it gives none."""
     return next((found for key in ("reason", "feedback") if isinstance(found := value.get(key), str)), "")

@@ -51,7 +51,7 @@ def judge_id_of(spec: JudgeSpec) -> JudgeId:
 
 
 def identity_of(spec: JudgeSpec) -> dict[str, Any]:
-    """What the id is the hash of, as JSON values."""
+    """The JSON values that the JudgeId is the hash of."""
     kind = spec.built_in
     identity: dict[str, Any] = {"kind": spec.kind}
     if kind is not None:

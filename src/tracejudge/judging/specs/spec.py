@@ -29,7 +29,7 @@ _REPLY_BOUNDS: Final = ("max_completion_tokens", "max_output_tokens", "max_token
 
 
 class JudgeSpec(BaseModel):
-    """One judge, as configured.
+    """The settings of one judge.
 
     `kind` is the name of a built-in kind (JUDGES.md lists them), of one of LlamaIndex's own evaluators, of an entry
     point of the group "tracejudge.judges", or "package.module:Class" of a LlamaIndex BaseEvaluator. A judge that calls
@@ -179,7 +179,7 @@ class JudgeSpec(BaseModel):
 
     @property
     def criterion(self) -> str:
-        """What the verdicts say something about, comparable with human labels of that criterion."""
+        """The criterion of the verdicts, by which they are compared with human labels."""
         return self.measures or (self.built_in.measures if self.built_in is not None else "") or self.name
 
     @property
@@ -199,7 +199,7 @@ class JudgeSpec(BaseModel):
 
     @property
     def required(self) -> tuple[Need, ...]:
-        """What a trace must have to be judged."""
+        """The fields that a trace must have to be judged."""
         if self.needs is not None:
             return self.needs
         if self.built_in is not None:
@@ -233,7 +233,8 @@ class JudgeSpec(BaseModel):
         return read_prompt("system").replace("{reply}", read_prompt(f"reply_{kind.shape.name}"))
 
     def response_format(self) -> dict[str, Any] | None:
-        """What is asked of an OpenAI-compatible endpoint so that the reply is JSON of the judge's shape.
+        """The `response_format` of a request to an OpenAI-compatible endpoint, which makes the reply JSON of the
+        judge's shape.
 
         None where it is not wanted, is set in `extra_body`, or the model is reached through a LlamaIndex class.
         """

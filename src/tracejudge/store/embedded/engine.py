@@ -63,7 +63,7 @@ class Statement:
 
 @dataclass(slots=True)
 class Summary:
-    """What the engine said about a finished statement."""
+    """The engine's summary of a finished statement."""
 
     format: str | None = None
     rows: int = 0

@@ -23,7 +23,8 @@ ENGINE_NAME: Final = "chdb"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where an owner serves. `instance` is in every answer of its server: who does not show it gets no password."""
+    """The address of an owner's server, with its credentials. `instance` is in every answer of its server: who does not
+    show it gets no password."""
 
     host: str
     port: int
