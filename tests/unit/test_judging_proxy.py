@@ -11,6 +11,16 @@ import pytest
 
 from tests.support.panels import llm_spec
 from tracejudge.judging.calls.client import Message, OpenAICompatible
+from tracejudge.judging.calls.proxy import proxy_for
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "[::1]", "localhost", "judge.localhost"])
+def test_no_proxy_stands_before_this_machine(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """A machine behind a proxy, with a model of its own: the proxy would look for it on the proxy's machine."""
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert proxy_for(f"http://{host}:8000/v1") is None
+    assert proxy_for("http://10.0.0.7:8000/v1") == "http://proxy.example:3128"
 
 
 class Proxy(BaseHTTPRequestHandler):

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Final, Literal, Protocol
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
 from tracejudge.judging.calls.cost import tokens_of
 from tracejudge.judging.calls.failures import CallError, MalformedReply, retry_after_s, scrub
 from tracejudge.judging.calls.loops import PerLoop
+from tracejudge.judging.calls.proxy import proxy_for
 from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.quick import made_quickly
 
@@ -65,7 +64,7 @@ class OpenAICompatible:
 
     def __init__(self, spec: JudgeSpec, *, api_key: str | None) -> None:
         self._url = f"{spec.base_url}/chat/completions"
-        self._proxy = _proxy_for(self._url)
+        self._proxy = proxy_for(self._url)
         self._api_key = api_key or ""
         self._body: dict[str, Any] = {"model": spec.model}
         if spec.temperature is not None:
@@ -168,15 +167,6 @@ class OpenAICompatible:
             model=str(reply.get("model") or ""),
             fingerprint=str(reply.get("system_fingerprint") or ""),
         )
-
-
-def _proxy_for(url: str) -> str | None:
-    """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for this address. aiohttp can find it out by itself, and
-    does so in another thread for every call: more than half of what a call costs."""
-    address = urlsplit(url)
-    if not address.hostname or proxy_bypass(address.hostname):
-        return None
-    return getproxies().get(address.scheme)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

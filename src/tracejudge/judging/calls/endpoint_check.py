@@ -12,6 +12,7 @@ from typing import Final, Literal
 import aiohttp
 
 from tracejudge.judging.calls.failures import scrub
+from tracejudge.judging.calls.proxy import proxy_for
 from tracejudge.judging.specs.spec import JudgeSpec
 
 _TIMEOUT_S: Final = 10.0
@@ -41,8 +42,8 @@ async def check_endpoint(spec: JudgeSpec, *, environ: Mapping[str, str] = os.env
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S), trust_env=True) as session,
-            session.get(f"{spec.base_url}/models", headers=headers) as response,
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S)) as session,
+            session.get(f"{spec.base_url}/models", headers=headers, proxy=proxy_for(spec.base_url)) as response,
         ):
             status, body = response.status, await response.content.read(_MAX_BYTES)
     except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
