@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
-from http.client import HTTPConnection
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.store_process import StoreProcess
-from tracejudge.store.embedded.ownership import FILE_NAME, LOCK_NAME, published
+from tracejudge.store.embedded.ownership import FILE_NAME, LOCK_NAME
 
 pytest.importorskip("chdb", reason="the embedded store needs tracejudge[embedded]")
 
 pytestmark = pytest.mark.timeout(180)
+
+PAGE = Path(__file__).parents[2] / "deploy" / "BACKUP.md"
 
 
 def _url(folder: Path) -> str:
@@ -41,22 +43,25 @@ def test_a_copy_of_the_stopped_folder_is_the_store(tmp_path: Path) -> None:
         assert restored.ask("count") == 40
 
 
-def test_tables_are_frozen_while_everything_goes_on(tmp_path: Path) -> None:
-    store = tmp_path / "store"
+def test_a_backup_made_while_everything_goes_on_as_the_page_says_is_the_store(tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed here")
+    (commands,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    store, copy = tmp_path / "store", tmp_path / "restored"
     with StoreProcess(_url(store)) as owner:
         assert owner.hear() == "open"
         owner.ask("migrate")
         owner.ask("insert", 0, 30)
-        endpoint = published(store)
-        assert endpoint is not None
-        told = json.loads((store / FILE_NAME).read_text(encoding="utf-8"))
-        connection = HTTPConnection("127.0.0.1", told["port"], timeout=60)
-        headers = {"X-ClickHouse-User": told["user"], "X-ClickHouse-Key": told["password"]}
-        connection.request("POST", "/", body="ALTER TABLE scores FREEZE WITH NAME 'monday'", headers=headers)
-        answer = connection.getresponse()
-        assert answer.status == 200, answer.read()
-        connection.close()
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
         assert owner.ask("insert", 30, 40) == 10
-        frozen = [path for path in (store / "chdb" / "shadow" / "monday").rglob("*") if path.is_file()]
-        assert any(path.name == "checksums.txt" for path in frozen)
         assert owner.ask("count") == 40
+    copy.mkdir()
+    subprocess.run(["tar", "-xzf", tmp_path / "store-monday.tar.gz", "-C", copy], check=True, timeout=60)
+    with StoreProcess(_url(copy)) as restored:
+        assert restored.hear() == "open"
+        assert restored.ask("migrate") == []
+        assert restored.ask("count") == 30
+        assert restored.ask("insert", 20, 40) == 20
