@@ -123,6 +123,19 @@ def test_a_verdict_about_another_content_than_is_stored_says_so(at: Workplace) -
     assert "another content" not in at("show", "t-7")
 
 
+def test_of_one_id_in_two_apps_each_verdict_stands_below_its_own_trace(at: Workplace) -> None:
+    (at.folder / "desk.jsonl").write_text(line(1, app="desk", response="Penguins live in the south."), encoding="utf-8")
+    at("ingest", "desk.jsonl")
+    at("consume", "--until-idle")
+    desk, shop = sorted(at("show", "t-1").split("t-1  ")[1:])
+    assert desk.startswith("desk / production")
+    assert "Penguins" in desk
+    assert "lexical (heuristic): failed" in desk
+    assert shop.startswith("shop / production")
+    assert "lexical (heuristic): passed" in shop
+    assert "failed" not in shop
+
+
 def test_a_judge_by_hand_keeps_within_the_cap_of_all_judges(at: Workplace, judge: JudgeServer) -> None:
     with (at.folder / "tracejudge.toml").open("a", encoding="utf-8") as settings:
         settings.write("\n[budget]\nmax_calls_per_h = 0\n")

@@ -44,7 +44,20 @@ def command(trace_id: str, config: str, as_json: bool, environment: str | None, 
         click.echo(to_json(facts))
         return
     out = console()
-    for stored in found:
-        show_trace(out, stored, full=full)
-    show_verdicts(out, scores, rows, full=full, stored=found)
-    show_people(out, labels, feedback)
+    places = [(one.trace.environment, one.trace.app) for one in found]
+    places += [(score.environment, score.app) for score in scores]
+    places += [(row.environment, row.app) for row in rows]
+    places += [(label.environment, label.app) for label in labels]
+    places += [(item.feedback.environment, item.feedback.app) for item in feedback]
+    for place in dict.fromkeys(places):  # one id of several apps is several traces: what is said of each stays with it
+        stored = [one for one in found if (one.trace.environment, one.trace.app) == place]
+        for one in stored:
+            show_trace(out, one, full=full)
+        mine = [score for score in scores if (score.environment, score.app) == place]
+        decided = [row for row in rows if (row.environment, row.app) == place]
+        show_verdicts(out, mine, decided, full=full, stored=stored)
+        show_people(
+            out,
+            [label for label in labels if (label.environment, label.app) == place],
+            [item for item in feedback if (item.feedback.environment, item.feedback.app) == place],
+        )
