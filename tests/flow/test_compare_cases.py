@@ -139,3 +139,22 @@ def test_judges_of_different_things_are_not_compared_unless_one_says_by_what(at:
     assert "measures faithfulness" in refused
     assert "measures relevancy" in refused
     at("compare", "live:lexical", "live:relevant", "--criterion", "faithfulness")
+
+
+def test_answers_of_two_environments_are_not_mixed(at: Workplace, store: Store) -> None:
+    """The latest answer of any would stand for the version: a broken staging for production."""
+    fill(store)
+    staging = [
+        make_trace(2000 + n, version="v2", case_id=f"case-{n}", environment="staging", event_time=START)
+        for n in range(CASES)
+    ]
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=START) for trace in staging])
+    store.scores.insert(
+        [
+            make_score(trace_id=one.trace_id, event_time=START, environment="staging", version="v2", passed=False)
+            for one in staging
+        ]
+    )
+    told = at("compare", "v1", "v2", "--cases", expect=EXIT_FAILED)
+    assert "version 'v2' answered these questions in several places (shop in production, shop in staging)" in told
+    assert at.json("compare", "v1", "v2", "--cases", "--environment", "production")["comparison"]["pairs"] == CASES

@@ -89,7 +89,8 @@ def check_sides(store: Store, a: RunJudge, b: RunJudge, criterion: str | None) -
 def choose_cases(store: Store, a: str, b: str, *, judge: str, run_id: str, where: TraceFilter) -> ChosenCases:
     """The answers of versions `a` and `b` to the same questions, each with the verdict of one JudgeId.
 
-    Raises NothingToDecide where there is nothing to pair, CheckFailed where two JudgeIds would be mixed.
+    Raises NothingToDecide where there is nothing to pair, CheckFailed where two JudgeIds, or a version's answers of
+    several environments or apps, would be mixed.
     """
     if a == b:
         raise click.UsageError(f"A and B are both version {a!r}: name two versions")
@@ -104,6 +105,12 @@ def choose_cases(store: Store, a: str, b: str, *, judge: str, run_id: str, where
             raise NothingToDecide(
                 f"judge {judge!r} has no verdict on the cases of version {version!r} in run {run_id!r}: judge them "
                 f"with `tracejudge replay --where version={version}`"
+            )
+        if len(found.places) > 1:
+            told = ", ".join(f"{app} in {environment}" for environment, app in sorted(found.places))
+            raise CheckFailed(
+                f"version {version!r} answered these questions in several places ({told}), and the latest answer of "
+                "any would stand for it: name one with --environment or --app"
             )
     shared = sorted(of_a.scores.keys() & of_b.scores.keys())
     if not shared:

@@ -20,6 +20,7 @@ class CaseVerdicts:
     cases: int  # questions that the version answered
     scores: Mapping[str, Score] = field(default_factory=dict)
     judge_ids: frozenset[JudgeId] = frozenset()
+    places: frozenset[tuple[str, str]] = frozenset()  # environments and apps of all verdicts, the latest or not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +61,15 @@ class Cases:
         case_of = {TraceKey(row[0], row[1], row[2]): str(row[3]) for row in rows}
         chosen = replace(ScoreFilter.within(where), judge=judge, run_id=run_id)
         latest: dict[str, Score] = {}
+        places: set[tuple[str, str]] = set()
         for page in self._scores.stream(chosen) if case_of else ():
             for score in page:  # in the order of event time, so that a later answer takes the place
                 if (case := case_of.get(score.key)) is not None:
                     latest[case] = score
+                    places.add((score.environment, score.app))
         return CaseVerdicts(
             cases=len(set(case_of.values())),
             scores=latest,
             judge_ids=frozenset(score.judge_id for score in latest.values()),
+            places=frozenset(places),
         )
