@@ -146,6 +146,23 @@ def test_a_server_that_refuses_us_until_somebody_mends_it_is_a_wrong_setting(
     assert "check user and password of the store's URL" in capsys.readouterr().err
 
 
+def test_a_folder_of_somebody_else_is_said_in_words(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its mode is 0700. Python up to 3.13 raises where one may not even look into it; root may, so that is acted."""
+
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    settings(here, "chdb:///theirs")
+    (here / "theirs").mkdir()
+    monkeypatch.setattr("tracejudge.store.embedded.ownership.os.access", lambda *_: False)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_dir", refused)
+        assert run(["rates"]) == EXIT_USAGE
+    assert "this user may not write there" in capsys.readouterr().err
+
+
 def test_the_doctor_makes_no_store(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings(here, "chdb:///store")
     assert run(["doctor"]) == EXIT_DONE

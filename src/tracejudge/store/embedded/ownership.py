@@ -112,8 +112,11 @@ def prepare(directory: Path) -> Path:
 
 
 def holds_store(directory: Path) -> bool:
-    """True where an embedded store is, served or not."""
-    return (directory / ENGINE_NAME).is_dir()
+    """True where an embedded store is, served or not; also where this user may not look, which opening it says."""
+    try:
+        return (directory / ENGINE_NAME).is_dir()
+    except PermissionError:
+        return True
 
 
 def publish(directory: Path, endpoint: Endpoint) -> None:
