@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -151,15 +152,18 @@ def test_a_folder_of_somebody_else_is_said_in_words(
 ) -> None:
     """Its mode is 0700. Python up to 3.13 raises where one may not even look into it; root may, so that is acted."""
 
-    def refused(path: Path) -> bool:
-        raise PermissionError(13, "Permission denied", str(path))
+    is_dir, access = Path.is_dir, os.access
+
+    def looked_into(path: Path) -> bool:
+        if path.parent.name == "theirs":
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_dir(path)
 
     settings(here, "chdb:///theirs")
     (here / "theirs").mkdir()
-    monkeypatch.setattr("tracejudge.store.embedded.ownership.os.access", lambda *_: False)
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "is_dir", refused)
-        assert run(["rates"]) == EXIT_USAGE
+    monkeypatch.setattr(Path, "is_dir", looked_into)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "theirs" and access(path, mode))
+    assert run(["rates"]) == EXIT_USAGE
     assert "this user may not write there" in capsys.readouterr().err
 
 
