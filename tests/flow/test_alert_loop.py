@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.store_fixture import empty
 from tests.support.verdicts import row
-from tracejudge.alerts import AlertEvent, MinimumRule, SeriesStatus
+from tracejudge.alerts import AlertEvent, MinimumRule, SeriesStatus, ThresholdRule
 from tracejudge.alerts.order import STEP_S, step_of
 from tracejudge.scores import Outcome, Score
 from tracejudge.store import OutboxItem, Store, StoredTrace, UserAction
@@ -438,6 +438,15 @@ def test_of_old_answers_that_are_judged_at_once_only_what_is_still_open_is_told(
         assert (state, why) == ("given_up", "of answers served more than a day ago, and over since then; not sent")
     assert world.loop("two").tick() == []
     assert world.channel.attempts == 1
+
+
+def test_nor_is_what_a_threshold_said_of_old_windows(world: World) -> None:
+    world.base -= timedelta(days=10)
+    rule = ThresholdRule(name="hourly", judge="lexical", below=0.8, window="1h", type="threshold")
+    world.store.scores.insert(judged_now(world, world.rows((120, True), (60, False), (240, True))))
+    events = world.loop(rules=[rule]).tick()
+    assert kinds(events) == ["firing", "resolved"]
+    assert world.channel.attempts == 0
 
 
 def test_an_end_among_old_answers_is_told_where_its_beginning_was(world: World) -> None:

@@ -53,9 +53,11 @@ def is_old(event: AlertEvent, *, now: datetime) -> bool:
 
 def is_long_over(event: AlertEvent, *, now: datetime) -> bool:
     """Whether the event is the end of an alert, and that was more than a day ago by the time of serving."""
-    recovered = event.evidence.get("recovered_about")  # none where a person or other settings ended it
-    long_ago = isinstance(recovered, str) and datetime.fromisoformat(recovered) < now - STALE_AFTER
-    return event.kind == "resolved" and long_ago
+    if event.kind != "resolved" or "closed_because" in event.evidence:  # a person or other settings ended it
+        return False
+    recovered = event.evidence.get("recovered_about")  # none of a threshold or a volume, which are of whole windows
+    at = datetime.fromisoformat(recovered) if isinstance(recovered, str) else event.served_at
+    return at < now - STALE_AFTER
 
 
 def catching_up(series: Iterable[SeriesStatus], *, now: datetime) -> frozenset[str]:
