@@ -1,7 +1,7 @@
-"""How far a run has come: the place up to which every trace is decided and stored.
+"""The progress of a replay run: the position (`place`) up to which every trace is decided and stored.
 
-The place only saves looking at what is done; what is settled is known by the scores themselves, so a place that was
-lost or is behind costs time and never money.
+The position only saves look-ups. Which verdicts are settled is known from the scores themselves, so a position that was
+lost or lags behind costs time and never money.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Behind:
 
 @dataclass(slots=True, eq=False)
 class OpenPage:
-    """A page of which questions are still out. `left` counts them, and one more until all are asked."""
+    """A page with unanswered questions. `left` counts them, plus one until all questions of the page are put."""
 
     place: Place
     counts: Behind
     left: int = 1
-    to_come: bool = field(default=False)  # something of it waits for a later attempt
+    to_come: bool = field(default=False)  # a question of it is left to a later attempt
 
     def take(self, answered: Answered) -> None:
-        """Takes what came of some of its questions."""
+        """Adds the results of some of its questions."""
         self.counts.settled += answered.settled
         self.counts.decided += answered.decided
         self.to_come = self.to_come or answered.to_come
@@ -56,10 +56,10 @@ class Answered:
     questions: int = 0
     settled: int = 0
     decided: int = 0  # without being settled
-    to_come: bool = False  # something waits for a later attempt
+    to_come: bool = False  # a question is left to a later attempt
 
     def add(self, result: PanelResult) -> None:
-        """One question more."""
+        """Adds the result of one question."""
         self.questions += 1
         for score in result.scores:
             if score.outcome is Outcome.INVALID:
@@ -74,7 +74,7 @@ class Answered:
 
 
 class Progress:
-    """Pages in their order; the place moves over those that are done, up to the first that is not."""
+    """The open pages in their order; the position moves over finished pages, up to the first unfinished one."""
 
     def __init__(self, behind: Behind) -> None:
         self.behind = behind
@@ -82,17 +82,17 @@ class Progress:
         self._stuck = False
 
     def begin(self, page: OpenPage) -> None:
-        """A page follows."""
+        """Adds the next page."""
         if not self._stuck:
             self._open.append(page)
 
     def settle(self, page: OpenPage, count: int = 1) -> bool:
-        """So many questions less of a page; True when the place has moved."""
+        """Takes `count` questions of a page as answered and stored; True when the position has moved."""
         page.left -= count
         moved = False
         while self._open and self._open[0].left == 0:
             if self._open[0].to_come:
-                # It never moves over this one, so what comes after need not be remembered.
+                # The position never moves over this page, so later pages need not be remembered.
                 self._stuck = True
                 self._open.clear()
                 break

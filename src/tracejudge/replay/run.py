@@ -1,7 +1,7 @@
-"""Judging traces again, under a run of its own, beside the live scores and never touching them.
+"""Replays traces: judges them again under a run id of their own, beside the live scores, which never change.
 
-Questions are put to the panel some at a time, and each verdict goes to the store when it comes: a slow one holds up
-nothing, and a process that is killed loses what was in flight. Judges that call nothing get a page in one piece.
+Questions are put to the panel some at a time, and each verdict is stored when it comes: a slow one delays no other, and
+a process that is killed loses what was in flight. Judges that call nothing get a whole page at once.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tracejudge.store import Known, Store
 from tracejudge_sdk.trace import Trace
 
 LOOK_AGAIN_S: Final = 10.0
-_TOGETHER: Final = 50  # one put alone costs an eighth of what the whole answer of a quick judge does
+_TOGETHER: Final = 50  # questions put at once: putting one alone costs an eighth of a quick judge's whole answer
 _LEAST_OUT: Final = 100
-_MOST_UNSTORED: Final = 8192  # answers that wait for their insert: bounds what is held while the store is slow
-_SAVE_EVERY_S: Final = 5.0  # so many seconds of pages a resumed run looks up again
+_MOST_UNSTORED: Final = 8192  # answers that wait for their insert: bounds the memory while the store is slow
+_SAVE_EVERY_S: Final = 5.0  # a resumed run looks up again at most the pages of so many seconds
 _TELL_EVERY_S: Final = 0.2
 
 
@@ -46,12 +46,13 @@ async def replay(
     live_lags: Callable[[], bool] = lambda: False,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> ReplayReport:
-    """Judges every trace of the source under `specs` and stores scores, ledger and calls under the run's name.
+    """Judges every trace of the source under `specs` and stores scores, ledger and calls under the run's id.
 
-    Sampling is not asked: every trace is judged, and its probability is the SDK's own. What the run has settled is
-    never judged again, so one that was killed goes on where it was. When a judge is gone it stops early and says so in
-    `gone`; when a cap is reached it stops too, with the traces it cut off as over_budget. `live_lags` is asked (it may
-    block) before each page: while it says yes, the replay takes no more on, and looks again every ten seconds.
+    Tail sampling does not apply: every trace is judged, with the SDK's head probability as its inclusion probability.
+    What the run has settled is never judged again, so a run that was killed goes on where it was. It stops early when a
+    judge is gone, which the report says in `gone`, and when a cap is reached, with the traces cut off as over_budget.
+    `live_lags` is called (it may block) before each page: while it is true, the replay pauses, and calls it again every
+    `LOOK_AGAIN_S` seconds.
     """
     replaying = _Replaying(store, panel, specs=specs, run=run, clock=clock, progress=progress)
     report = await replaying.through(source, live_lags=live_lags, sleep=sleep)
@@ -83,11 +84,11 @@ class _Replaying:
         self._clock = clock
         self._tell = progress
         self._writer = Writer(store, stored=self._stored)
-        # Enough that the limiter never lacks a question. What a kill costs is not this many: only what was asked, and
-        # what was answered since the last insert began.
+        # Enough that the limiter never runs out of questions. A kill does not cost this many verdicts: only those of
+        # calls under way, and those answered since the last insert began.
         self._most_asked = max(_LEAST_OUT, 4 * sum(spec.concurrency for spec in specs if spec.calls_model))
         self._asked = 0  # (trace, judge) pairs that are being judged
-        self._held = 0  # those, and the ones that wait to be stored
+        self._held = 0  # pairs that are being judged or wait to be stored
         self._room = asyncio.Event()
         self._failed: BaseException | None = None
         self._out: set[asyncio.Task[None]] = set()
@@ -112,7 +113,7 @@ class _Replaying:
     async def through(
         self, source: Source, *, live_lags: Callable[[], bool], sleep: Callable[[float], Awaitable[None]]
     ) -> ReplayReport:
-        """Goes through what lies behind the run's place."""
+        """Judges the pages after the run's position."""
         pages = source.pages(self._progress.behind.place)
         # One thread for all pages: every thread keeps the memory that the largest block it read has taken.
         reader = ThreadPoolExecutor(1, "replay-read")
@@ -141,7 +142,7 @@ class _Replaying:
         return self.report
 
     async def _ask(self, page: Page) -> bool:
-        """Puts the questions of a page; False when there is no sense in further ones."""
+        """Puts the questions of a page; False when the run has to stop."""
         # A run that is new has settled nothing.
         known: Mapping[TraceKey, Known] = {}
         if self._run.resumed:
@@ -179,7 +180,7 @@ class _Replaying:
         return not self._stopped
 
     def _give_back(self, unasked: Iterable[JudgeTask], known: Mapping[TraceKey, Known]) -> None:
-        """Counts the traces of these as never reached: of some of their judges nothing was asked."""
+        """Takes the traces of unasked tasks out of the report: some of their judges were not asked."""
         keys = {_key(task.trace) for task in unasked}
         settled = sum(len(self._all) - len(self._unsettled(known[key])) for key in keys) if known else 0
         self.report += ReplayReport(run_id=self._run.run_id, traces=-len(keys), already_settled=-settled)
@@ -188,8 +189,10 @@ class _Replaying:
         return frozenset(name for name, judge_id in self._judge_ids.items() if judge_id not in known.settled)
 
     async def _put(self, tasks: Sequence[JudgeTask], page: OpenPage) -> bool:
-        """Puts questions, of one judge that calls a model or of all that do not, as soon as there is room for them;
-        False when there is no sense in them any more."""
+        """Puts questions, for one judge that calls a model or for all that do not, as soon as there is room.
+
+        False, with nothing put, when the run has to stop.
+        """
         count = sum(len(task.judge_names) for task in tasks)
         while not self._has_room(count):
             self._room.clear()
@@ -207,7 +210,7 @@ class _Replaying:
         return True
 
     def _has_room(self, count: int) -> bool:
-        """Whether so many more may be asked and held. More than there ever is room for go when all else is done."""
+        """Whether `count` more pairs may be asked and held; more than the bounds allow go once nothing else is held."""
         may_ask = not self._asked or self._asked + count <= self._most_asked
         return may_ask and (not self._held or self._held + count <= self._most_asked + _MOST_UNSTORED)
 
@@ -223,12 +226,12 @@ class _Replaying:
             if self._asked <= enough:
                 self._room.set()
             if result.gone or (result.ledger and result.ledger[0].decision is Decision.OVER_BUDGET):
-                # A cap that is reached stays reached: going on would only write down one by one what it cut off.
+                # A cap that is reached stays reached: going on would only add an over_budget row for every trace left.
                 self._stopped = True
 
         try:
             await self._panel.evaluate_each(tasks, judged, run_id=self._run.run_id)
-        finally:  # cancelled, or the panel could not: of these there will be no answer
+        finally:  # cancelled, or the panel raised: the unanswered ones get no answer
             self._asked -= left
             self._held -= left
 
@@ -245,7 +248,7 @@ class _Replaying:
             self._tell(self.report)
 
     async def _stored(self, answers: Answers, error: BaseException | None) -> None:
-        """Takes what the store has by now, or could not be given."""
+        """Takes answers that are stored, or that could not be stored because of `error`."""
         self._held -= answers.count
         self._failed = self._failed or error
         self._room.set()

@@ -23,7 +23,7 @@ BY_MINUTE_IN_WORDS: Final = (
     "(else once an hour), and known sizes of strata are not used. Where answers repeat, the intervals are narrower "
     "than they should be."
 )
-"""What a reader must know of figures that were not read from every row."""
+"""The note beside figures that were not read from every row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +52,15 @@ class RateLine:
         return self.rate is not None and verdicts >= MIN_ROWS and self.rate.invalid > UNHEALTHY_ABOVE * verdicts
 
 
-def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95, exact: bool = False) -> list[RateLine]:
-    """One line for every (judge, slice) and every window of the query, in order of judge, slice and time.
+def read_rates(store: Store, query: RateQuery, *, exact: bool = False) -> list[RateLine]:
+    """Pass rates with 95 % intervals: a line for each (JudgeId, slice) and window, in order of judge, slice and time.
 
-    Windows in which a judge that has scores elsewhere in the query judged nothing are there with `rate` None: no data
-    is not zero. Scores of different JudgeIds never share a line.
+    A window without scores of a judge that has some elsewhere in the query has a line with `rate` None: no data is not
+    zero. Scores of different JudgeIds never share a line.
 
-    `exact` reads every row of the window, scores and ledger, instead of sums by the minute: equal content within an
-    hour is one observation, and the rate is stratified where the size of every stratum is known (all that the judge
-    did not judge was left out by the hash alone, and one JudgeId judged all of the window).
+    `exact` reads every row of scores and ledger in the window, instead of sums by the minute: equal content within an
+    hour is one observation, and the rate is stratified where the size of every stratum is known (what the judge did
+    not judge was left out by the hash alone, and one JudgeId judged all of the window).
     """
     series: dict[tuple[str, JudgeId, tuple[tuple[str, str], ...]], bool] = {}
     counts: dict[tuple[str, JudgeId, tuple[tuple[str, str], ...], datetime], dict[str, Bucket]] = {}
@@ -85,7 +85,7 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95, exac
             strata = counts.get((judge_name, judge_id, group, window.start), {})
             place = (judge_name, group, window.start)
             known = sizes.get(place) if judge_ids[place] == 1 else None
-            rate = pass_rate(strata, confidence=confidence, traces_by_stratum=known)
+            rate = pass_rate(strata, traces_by_stratum=known)
             lines.append(
                 RateLine(
                     window=window,
@@ -95,7 +95,7 @@ def read_rates(store: Store, query: RateQuery, *, confidence: float = 0.95, exac
                     heuristic=heuristic,
                     rate=rate,
                     stratified=known is not None and len(known) > 1 and known.keys() == strata.keys(),
-                    trend=difference(rate, before, confidence=confidence),
+                    trend=difference(rate, before),
                     over_budget=cut[judge_name, _known_of_unjudged(group), window.start],
                 )
             )
@@ -122,7 +122,7 @@ def traces_of(query: RateQuery) -> TraceFilter:
 
 
 def unseen_fields(store: Store, query: RateQuery) -> list[str]:
-    """What of the fields that the query asks for no trace of its time and slice says: maybe a typing error."""
+    """A sentence for each condition of the query that no trace in its time and slice meets: maybe a typing error."""
     return [
         f"no trace of this time has {name} = {value!r}"
         for name, value in query.also.items()

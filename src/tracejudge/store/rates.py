@@ -1,7 +1,8 @@
-"""Weighted counts straight from `scores FINAL`: with w = 1 / inclusion probability and x = 1 for passed, 0 for failed.
+"""Weighted counts from the rows of `scores`, with w = 1 / inclusion probability and x = 1 for passed, 0 for failed.
 
 A judge name may have had several JudgeIds. Where adoptions say which was live when, each trace counts once under the
-name: by the JudgeId that was live at its event time, else (it was judged late, by a successor) by its first verdict.
+name: by the verdict of the JudgeId that was live at its event time, or by its first verdict where there is none of
+that one (it was judged late, by a successor).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SUMS: Final = (
 
 
 def window(query: RateQuery, column: str = "event_time", *, judged: bool = True) -> Where:
-    """The query's window and slices as conditions; without its judge where rows have none."""
+    """The query's time range, slice and judge as conditions on rows; `judged` False: without the judge."""
     where = Where()
     where.add(f"{column} >= {{start:DateTime64(6, 'UTC')}}", start=bound_instant("start", query.start))
     where.add(f"{column} < {{end:DateTime64(6, 'UTC')}}", end=bound_instant("end", query.end))
@@ -44,7 +45,7 @@ def window(query: RateQuery, column: str = "event_time", *, judged: bool = True)
 
 
 def trace_field(name: str, where: Where) -> str:
-    """SQL of a field of `traces`, as a text; "" where the trace does not say it."""
+    """SQL for a field of `traces` as text; "" where the trace does not have it."""
     if not name.startswith("tags."):
         return f"ifNull(toString({name}), '')"
     bound = f"tag_{len(where.parameters)}"
@@ -53,7 +54,7 @@ def trace_field(name: str, where: Where) -> str:
 
 
 def only(query: RateQuery, where: Where, columns: Mapping[str, str]) -> str:
-    """SQL that a row meets what the query asks of fields of the trace; `columns` says where each stands."""
+    """SQL for the query's conditions on fields of the trace; `columns` holds the column of each field."""
     conditions = []
     for name, value in query.also.items():
         bound = f"also_{len(where.parameters)}"
@@ -63,7 +64,7 @@ def only(query: RateQuery, where: Where, columns: Mapping[str, str]) -> str:
 
 
 def pane(query: RateQuery, milliseconds: str) -> str:
-    """SQL of a pane's number: panes tile [start, end) from `start` on."""
+    """SQL for the number of a row's pane: panes tile [start, end) from `start` on."""
     if query.step_s is None:
         return "toInt64(0)"
     return f"intDiv({milliseconds} - {_start_ms(query)}, {int(query.step_s) * 1000})"
@@ -77,10 +78,10 @@ def pane_start(query: RateQuery, number: int) -> Any:
 def raw_buckets(
     connection: Connection, judges: Judges, query: RateQuery, *, one_per_content: bool = False
 ) -> list[BucketRow]:
-    """The query answered from the rows themselves.
+    """Answers the query from the rows themselves.
 
-    `one_per_content`: equal content within an hour (UTC) of an app is one observation of the summed weight. Counts and
-    rates stay; the squares of weights, and with them the interval, are those of the observations.
+    `one_per_content`: rows of equal content within an hour (UTC) of an app are one observation of their summed weight.
+    Counts and rates do not change by it; squares of weights, and with them the interval, are of the observations.
     """
     if query.end <= query.start:
         return []
@@ -124,7 +125,7 @@ def raw_buckets(
 
 
 def with_trace_fields(query: RateQuery, where: Where, source: str) -> tuple[str, dict[str, str]]:
-    """The rows of `scores` with what the query asks of their traces beside them, and the column of each such field."""
+    """SQL for `source` joined with the fields of traces that the query needs, and the column of each such field."""
     names = [name for name in dict.fromkeys((*query.group_by, *query.also)) if is_trace_field(name)]
     if not names:
         return source, {}
@@ -141,7 +142,7 @@ def with_trace_fields(query: RateQuery, where: Where, source: str) -> tuple[str,
 
 
 def bucket_row(query: RateQuery, row: tuple[Any, ...]) -> BucketRow:
-    """A row of (pane, judge_name, judge_id, stratum, heuristic, the sums, slice values)."""
+    """The BucketRow of a result row (pane, judge_name, judge_id, stratum, heuristic, SUMS, slice values)."""
     return BucketRow(
         start=pane_start(query, int(row[0])),
         judge_name=row[1],
@@ -163,7 +164,7 @@ def bucket_row(query: RateQuery, row: tuple[Any, ...]) -> BucketRow:
 
 
 def _live(where: Where, adoptions: list[Adoption]) -> str:
-    """SQL that is true for rows by the JudgeId live at their event time."""
+    """SQL that is true for rows of the JudgeId that was live at their event time."""
     conditions = []
     for index, one in enumerate(adoptions):
         first = index == 0 or adoptions[index - 1].judge_name != one.judge_name
