@@ -207,6 +207,7 @@ def _make(path: Path) -> None:
     Questions and answers are nobody else's business: a new file is for its owner and group only. SQLite gives the same
     rights to the files beside it.
     """
+    path = path.resolve()  # a link to where nothing is yet
     if path.exists():
         return
     with contextlib.suppress(FileExistsError):  # another thread or process came first

@@ -221,6 +221,15 @@ def test_a_new_log_is_for_its_owner_and_group_only(tmp_path: Path) -> None:
     assert set(modes.values()) == {0}
 
 
+def test_a_log_may_be_a_link_to_a_place_where_none_is_yet(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "log.db").symlink_to(tmp_path / "disk" / "log.db")
+    log = SqliteLog(tmp_path / "log.db")
+    log.append(_records("a"))
+    log.close()
+    assert _values(SqliteLog(tmp_path / "disk" / "log.db")) == ["a"]
+
+
 def test_a_place_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TransportUnavailable, match="folder"):
