@@ -78,6 +78,12 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
         evidence["page_evidence_hours"] = series.page.hours
     if rule.measure == "quality":
         summary += _coverage(evidence, since=since, health=health)
+        if alert.lowered:
+            evidence["severity_lowered"] = (
+                "the judge failed on so many traces that the rate may not have fallen at all: a ticket instead of a "
+                "page until enough are judged; see why it fails"
+            )
+            summary += "; a ticket only, as these could explain the whole fall"
     else:
         evidence["measure"], evidence["at_most"] = rule.measure, rule.at_most
     return alert_event(series, kind="firing", at=alert.at, summary=summary, evidence=evidence)

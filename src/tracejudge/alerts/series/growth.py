@@ -18,7 +18,11 @@ def escalated(series: Series, *, at: datetime) -> AlertEvent:
     hours = series.page.hours if series.page is not None else None
     alert.told_at = at
     drop = wording.percent_points(series.rule.page_drop)
-    summary = f"{wording.subject(series)} fell further: this is worth a page (a fall of {drop} or so, or more)"
+    worth = f"this is worth a page (a fall of {drop} or so, or more)"
+    if alert.lowered:
+        summary = f"{wording.subject(series)} fell, and not only because its judge failed on many traces: {worth}"
+    else:
+        summary = f"{wording.subject(series)} fell further: {worth}"
     evidence: dict[str, object] = {
         "rule": series.rule.name,
         "fired_event_id": alert.event_id,

@@ -19,6 +19,7 @@ from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.rules.promise import USUAL
 from tracejudge.alerts.rules.rule import DriftRule, MaxDropRule, Rule
 from tracejudge.alerts.series.open_alert import OpenAlert
+from tracejudge.alerts.series.unjudged import Unjudged
 from tracejudge.scores import Bucket
 from tracejudge.windows import Watermark
 
@@ -51,6 +52,7 @@ class SeriesMemory:
         self.examples = Examples()
         self.too_late = 0
         self.unusable = 0
+        self.unjudged = Unjudged()
         self.heuristic = False
         self.events = 0  # number of events so far; part of the next event's id
         self.silent = False  # the no_data event of its family was raised on this series
@@ -106,6 +108,7 @@ class SeriesMemory:
             "failures": self.examples.to_state(),
             "too_late": self.too_late,
             "unusable": self.unusable,
+            "unjudged": self.unjudged.to_state(),
             "heuristic": self.heuristic,
             "events": self.events,
             "silent": self.silent,
@@ -130,6 +133,7 @@ class SeriesMemory:
         series.examples = Examples.from_state(state["failures"])
         series.too_late = state["too_late"]
         series.unusable = state.get("unusable", 0)  # older snapshots have none
+        series.unjudged = Unjudged((place, count) for place, count in state.get("unjudged", ()))
         series.heuristic = state["heuristic"]
         series.events = state["events"]
         series.silent = state["silent"]

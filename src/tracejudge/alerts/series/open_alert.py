@@ -30,6 +30,8 @@ class OpenAlert:
     severity: Severity = "page"  # of its size alone; a heuristic judge may be held to less
     told_at: datetime | None = None  # when it was last told by itself, without a row
     acknowledged: bool = False
+    unjudged: int = 0  # traces since the drop began that the judge failed on
+    lowered: bool = False  # it fired as a ticket instead of a page, as these could explain the fall
     aside: Baseline | None = None  # what a learned baseline has not learned since the drop began
 
     @property
@@ -52,6 +54,8 @@ class OpenAlert:
             "severity": self.severity,
             "told_at": self.told_at.isoformat() if self.told_at is not None else None,
             "acknowledged": self.acknowledged,
+            "unjudged": self.unjudged,
+            "lowered": self.lowered,
         }
 
     @classmethod
@@ -70,4 +74,6 @@ class OpenAlert:
             severity=state["severity"],
             told_at=datetime.fromisoformat(told_at) if told_at is not None else None,
             acknowledged=state.get("acknowledged", False),
+            unjudged=state.get("unjudged", 0),
+            lowered=state.get("lowered", False),
         )

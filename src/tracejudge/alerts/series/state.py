@@ -15,7 +15,8 @@ from tracejudge.alerts.event import Severity
 from tracejudge.alerts.rules.measures import WEIGHTED, good
 from tracejudge.alerts.series.memory import SeriesMemory
 from tracejudge.alerts.series.open_alert import OpenAlert
-from tracejudge.scores import Score
+from tracejudge.alerts.series.unjudged import could_explain
+from tracejudge.scores import Bucket, Score
 
 PENDING_SHARE: Final = 0.1
 """A series is pending while its evidence is above this share of the alarm level."""
@@ -51,6 +52,9 @@ class Series(SeriesMemory):
         """Folds a row; FIRED when it brings the evidence to `alarm_hours`, RESOLVED when the open alert is over,
         ESCALATED when it becomes a page; otherwise None.
 
+        While the traces that the judge failed on could explain the whole fall, the alert is a ticket; it escalates once
+        they cannot.
+
         After FIRED the alert's `event_id` is still empty; after RESOLVED the alert stays in `alert` until `close`.
         """
         event_time, judged_at = score.event_time, score.judged_at
@@ -73,6 +77,8 @@ class Series(SeriesMemory):
             judged_since=self.first_judged_at,
         )
         if passed is None:
+            if measure == "quality":
+                self._note_failure()
             self._pass_time(detector, hours)
             return None
         if reached.at is not None and reached.at - event_time > TOO_LATE:
@@ -136,7 +142,7 @@ class Series(SeriesMemory):
         return "page" if self.page is None or self.page.hours >= alarm_hours else "ticket"
 
     def _maybe_escalate(self, alert: OpenAlert, alarm_hours: float) -> Turn | None:
-        if alert.severity == "page" or self._size(alarm_hours) == "ticket":
+        if alert.severity == "page" or self._size(alarm_hours) == "ticket" or self._could_be_failures(alert):
             return None
         alert.severity = "page"
         return Turn.ESCALATED
@@ -165,6 +171,16 @@ class Series(SeriesMemory):
         self.baseline.move_to(hour_at if reached is None else hour_of(reached))
         return self.baseline.bets_of_hour(hour_at)
 
+    def _note_failure(self) -> None:
+        self.unjudged.add(self.sums.n)
+        if self.alert is not None:
+            self.alert.unjudged += 1
+
+    def _could_be_failures(self, alert: OpenAlert) -> bool:
+        earlier = alert.start.before
+        judged, rate = self.sums.n - earlier.n, _rate(self.sums.since(earlier))
+        return could_explain(failed=alert.unjudged, judged=judged, rate=rate, boundary=alert.boundary)
+
     def _maybe_fire(self, judged_at: datetime, alarm_hours: float) -> Turn | None:
         evidence = self.detector.evidence_hours
         if evidence < alarm_hours or self.sums.n_eff < self.rule.min_effective_samples:
@@ -174,8 +190,7 @@ class Series(SeriesMemory):
             return None
         since = self.sums.since(start.before)
         boundary = self.detector.bets.boundary
-        seen = since.sum_wx / since.sum_w if since.sum_w > 0 else 0.0
-        fallen_to = fallen_rate(seen, n_eff=self.sums.n_eff_since(start.before))
+        fallen_to = fallen_rate(_rate(since), n_eff=self.sums.n_eff_since(start.before))
         self.alert = OpenAlert(
             event_id="",
             at=judged_at,
@@ -187,7 +202,10 @@ class Series(SeriesMemory):
             recovery=RecoveryDetector(boundary=boundary, fallen_to=fallen_to),
             aside=self.baseline.split_since(start.at) if self.baseline is not None else None,
             severity=self._size(alarm_hours),
+            unjudged=self.unjudged.since(start.before.n),
         )
+        if self.alert.severity == "page" and self._could_be_failures(self.alert):
+            self.alert.severity, self.alert.lowered = "ticket", True
         return Turn.FIRED
 
     def _recovered(self, alert: OpenAlert) -> bool:
@@ -225,3 +243,7 @@ class Series(SeriesMemory):
         if self.alert is not None and self.alert.aside is not None and self.baseline is not None:
             self.baseline.absorb(self.alert.aside)
         self.close()
+
+
+def _rate(rows: Bucket) -> float:
+    return rows.sum_wx / rows.sum_w if rows.sum_w > 0 else 0.0
