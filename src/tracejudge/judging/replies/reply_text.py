@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tracejudge.judging.replies.verdict_words import REFUSAL
+from tracejudge.judging.replies.verdict_words import ANY_WORD, LABELS, REFUSAL
 from tracejudge.scores import InvalidReason
 
 
@@ -21,16 +21,29 @@ class Unreadable:
 
 _OPEN_THINKING: Final = re.compile(r"<(think|thinking|reasoning|reflection)>", re.IGNORECASE)
 _CLOSE_THINKING: Final = re.compile(r"</(?:think|thinking|reasoning|reflection)>", re.IGNORECASE)
-_CODE_FENCE: Final = re.compile(r"\A```[a-zA-Z]*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
+_CODE_FENCE: Final = re.compile(
+    r"\A```[a-zA-Z]*(?:[ \t]*\r?\n(?P<lines>.*?)\r?\n?|\s*(?P<json>\{.*\})\s*)```\Z", re.DOTALL
+)
+_SAYS: Final = re.compile(
+    rf"\W*(?:{LABELS}\W*)?(?:(?:{ANY_WORD}|A|B|TIE|\[\[[ABC]\]\])\W*?(?:[\n.,:;!]|\Z)|[1-5][^\n\w]*(?:\n|\Z))",
+    re.IGNORECASE,
+)
+"""A verdict of any shape at the beginning of a text."""
 
 
 _NOTHING: Final = Unreadable(InvalidReason.EMPTY_REPLY, "the reply holds no text")
 
 
 def visible(text: str) -> str | Unreadable:
-    """The reply without reasoning and without one surrounding code fence; never empty."""
+    """The reply without reasoning and without one surrounding code fence; never empty.
+
+    A judge quotes what it judges, so a tag inside a reply may be a judged text's: no tag is looked for inside JSON, and
+    a verdict before a closing tag that nothing opened is not replaced by what follows the tag.
+    """
     if "<" not in text and "`" not in text:  # neither of them begins here
         return text.strip() or _NOTHING
+    if found := _json_reply(text):
+        return found
     kept, at = [], 0
     while opened := _OPEN_THINKING.search(text, at):
         closed = re.compile(f"</{opened[1]}>", re.IGNORECASE).search(text, opened.end())
@@ -41,13 +54,44 @@ def visible(text: str) -> str | Unreadable:
     reply = "".join([*kept, text[at:]])
     # Some servers strip the opening tag.
     if unopened := list(_CLOSE_THINKING.finditer(reply)):
+        if _SAYS.match(reply):
+            return Unreadable(InvalidReason.UNPARSABLE, "a verdict stands before the end of its reasoning")
         reply = reply[unopened[-1].end() :]
+    return _unfenced(reply) or _NOTHING
+
+
+def _json_reply(text: str) -> str:
+    """The longest end of `text`, from its beginning or from the end of a reasoning, that is JSON; "" for none.
+
+    What begins as JSON is JSON, even where it breaks off: it holds no reasoning.
+    """
+    opened = _OPEN_THINKING.search(text)
+    ends = [tag.end() for tag in _CLOSE_THINKING.finditer(text) if opened is None or _closes(tag, opened)]
+    begun = ""
+    for start in (0, *ends):
+        reply = _unfenced(text[start:])
+        if reply.startswith("{"):
+            begun = begun or reply
+            if isinstance(_loaded(reply), dict):
+                return reply
+    return begun
+
+
+def _closes(tag: re.Match[str], opened: re.Match[str]) -> bool:
+    return tag.start() < opened.start() or tag[0][2:-1].lower() == opened[1].lower()
+
+
+def _unfenced(reply: str) -> str:
     reply = reply.strip()
-    if fenced := _CODE_FENCE.match(reply):
-        reply = fenced[1].strip()
-    if not reply:
-        return _NOTHING
-    return reply
+    fenced = _CODE_FENCE.match(reply)
+    return reply if fenced is None else (fenced["lines"] or fenced["json"] or "").strip()
+
+
+def _loaded(reply: str) -> Any:
+    try:
+        return json.loads(reply)
+    except (ValueError, RecursionError):
+        return None
 
 
 def refused(text: str) -> bool:

@@ -1,9 +1,10 @@
 """Replies of a judge's model, read strictly: a documented shape, or no verdict at all.
 
-Reasoning blocks and one surrounding code fence are taken off first. Then a reply is one JSON object and nothing else:
+Reasoning blocks and one surrounding code fence are taken off first, never inside JSON. Then a reply is one JSON object
+and nothing else:
 
 - yes or no: `verdict` (or the key asked for): YES, NO, true, false or their texts, in any case; optionally a list of
-  texts that speak against it (`unsupported`)
+  texts that speak against it (`unsupported`; null for none)
 - a number: `score`, a number or a text of a shape below
 - a choice: `better`: A, B or TIE
 
@@ -41,7 +42,7 @@ __all__ = [
     "refused",
 ]
 
-PARSER: Final = 2
+PARSER: Final = 3
 """Raised whenever a reply would be read otherwise than before; part of every JudgeId whose judge replies in words."""
 
 
@@ -186,7 +187,9 @@ def _verdict_of_json(reply: str, *, key: str, against: str) -> Verdict | Unreada
     yes = _truth(value.get(key))
     if yes is None:
         return Unreadable(InvalidReason.UNPARSABLE, f"{key!r} is missing, or neither YES nor NO")
-    statements = value.get(against, [])
+    statements = value.get(against)
+    if statements is None:  # how some models write an empty list
+        statements = []
     if not isinstance(statements, list) or not all(isinstance(item, str) for item in statements):
         return Unreadable(InvalidReason.UNPARSABLE, f"{against!r} is not a list of texts")
     statements = tuple(item.strip() for item in statements if item.strip())
