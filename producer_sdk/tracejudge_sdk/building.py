@@ -163,7 +163,7 @@ def _warn_of(name: str, *, several: bool) -> None:
         remedy = (
             "give what is to be sliced by as tags={name: value}, and what belongs to a passage as its node's metadata"
             if several
-            else "look for a typing error"
+            else "check for a typo"
         )
         kept = "all of it as one tag" if several else "it as a tag"
         logger.warning("tracejudge: log() knows no field %r and keeps %s; %s", name[:80], kept, remedy)

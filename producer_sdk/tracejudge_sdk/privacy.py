@@ -98,5 +98,5 @@ def _found(hook: Hook | str) -> Hook:
             f"name {PERSONAL_DATA!r} or a function as package.module:function"
         ) from error
     if not callable(found):
-        raise ConfigError(f"redact: {hook!r:.200} is no function")
+        raise ConfigError(f"redact: {hook!r:.200} is not a function")
     return found  # type: ignore[no-any-return]

@@ -89,13 +89,13 @@ class JudgeGone(TraceJudgeError):
         self.judge_name = judge_name
         self.kind = kind
 
-    _says = "is gone"
+    _says = "is unavailable"
 
 
 class JudgeDown(JudgeGone):
     """The judge's endpoint does not answer at present; nobody has to mend its settings, and it is tried again soon."""
 
-    _says = "does not answer"
+    _says = "does not respond"
 
 
 class CheckFailed(TraceJudgeError):

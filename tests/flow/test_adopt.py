@@ -92,8 +92,8 @@ def test_the_judge_of_a_run_becomes_live_and_its_rules_know_what_the_run_found(a
     }
     again.close()
     told_again = at("judges", "adopt", "try-1")
-    assert "(heuristic) is live already, and no other judge of this name was before it" in told_again
-    assert "The old one" not in told_again
+    assert "(heuristic) is already live and replaces no earlier judge of this name" in told_again
+    assert "The old judge" not in told_again
 
 
 def test_an_adopted_heuristic_says_what_it_is_before_its_first_row(at: Workplace, store: Store) -> None:
@@ -123,7 +123,7 @@ def test_the_old_history_stands_beside_the_new_one(at: Workplace, store: Store) 
     before = at.json("rates", "--since", "30d", "--step", "all")
     at("replay", "--judge", "lexical", "--run", "try-1")
     shown = at("judges", "adopt", "try-1")
-    assert f"in place of {OLD}" in shown
+    assert f"replacing {OLD}" in shown
     assert "(heuristic) is live from" in shown
     assert f"On {4 * HOURS} traces judged by both" in shown
     assert "the new one passes fewer of these answers than the old one" in shown.lower()
@@ -132,10 +132,10 @@ def test_the_old_history_stands_beside_the_new_one(at: Workplace, store: Store) 
     restated = at.json("rates", "--since", "30d", "--step", "all", "--run", "try-1")
     assert restated["lines"][0]["rate"]["judged"] == 4 * HOURS
     at("judges", "adopt", "try-1")  # again: nothing more happens
-    assert "is passed over: it was live already" in at("judges", "adopt", "try-1", "--from", "2026-01-01T00:00:00Z")
+    assert "is ignored: the judge was already live" in at("judges", "adopt", "try-1", "--from", "2026-01-01T00:00:00Z")
     late = at("judges", "adopt", "try-1", "--from", "2199-01-01T00:00:00Z", expect=EXIT_USAGE)
-    assert "is to come" in late
-    assert "leave --from out" in " ".join(late.split())
+    assert "is in the future" in late
+    assert "omit --from" in " ".join(late.split())
     assert len(store.judges.adoptions("lexical")) == 2
 
 
@@ -171,7 +171,7 @@ def test_a_small_replay_bridges_what_the_old_judge_knows(at: Workplace, store: S
     new = at.json("judges", "adopt", "try-1")["judge_id"]
     (said,) = judge_live(store, first, new, rows=3)
     assert said.kind == "judge_changed"
-    assert "drift goes on from the old baseline, moved by +0.0 points" in said.summary
+    assert "drift continues from the old baseline, moved by +0.0 points" in said.summary
     assert "80 traces judged by both" in said.summary
     (status,) = [one for one in first.status() if one.key.judge_id == new]
     assert status.smallest_drop is not None

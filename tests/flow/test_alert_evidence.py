@@ -114,7 +114,7 @@ def test_a_fall_in_one_category_is_told_with_its_slice_its_start_and_its_worst_t
 
     lines = evidence_lines(event)
     assert lines[0].startswith("category billing fell from")
-    assert any(line.startswith("look at: t-") for line in lines)
+    assert any(line.startswith("worst traces: t-") for line in lines)
     assert any("not enough history to measure it" in line for line in lines)
     assert evidence_link(event) == f"https://alerts.example.com/t/{event.event_id}.html"
     page = (world.folder / f"{event.event_id}.html").read_text(encoding="utf-8")
@@ -369,7 +369,7 @@ def test_a_rule_without_a_record_is_played_over_its_own_healthy_days(world: Worl
     assert (played["days"], played["promise_days"]) == (365, 30.0)
     assert played["low"] <= played["per_promise"] <= played["high"] <= 1.5
     assert evidence_lines(event)[-1] == played["says"]
-    assert "played again over its own healthy" in (world.folder / f"{event.event_id}.html").read_text(encoding="utf-8")
+    assert "simulated on its own healthy" in (world.folder / f"{event.event_id}.html").read_text(encoding="utf-8")
     volume = replace(event, evidence={**event.evidence, "type": "volume"})
     assert world.evidence().explained([volume], still_open=frozenset({event.event_id})) == [volume], "no pass rate fell"
 
@@ -393,7 +393,7 @@ def test_what_explain_says_of_an_open_alert_is_of_now_and_forget_takes_its_page_
     assert one["evidence"]["slices"]["standing_out"][0]["value"] == "billing"
     explained = at("alerts", "explain")
     assert "category billing fell from" in explained
-    assert re.search(r"% \(.*\) in the \d+ \w+ before, \S+ % \(.*\) since 20.* UTC, as of now", explained)
+    assert re.search(r"% \(.*\) in the \d+ \w+ before, \S+ % \(.*\) since 20.* UTC, until now", explained)
     worst: Any = event.evidence["worst_trace_ids"]
     at("forget", "--trace-id", worst[0], "--yes")
     assert not list(world.folder.glob("*.html"))

@@ -71,7 +71,7 @@ def test_each_event_has_its_rule_and_its_id_and_of_the_past_the_latest_twenty_ar
     whole = at("alerts", "--since", "2h", "--all")
     assert "over 24" in whole
     assert "more since" not in whole
-    assert whole.count("since the incident before it") == 1, "the open one is told in full, the others briefly"
+    assert whole.count("since the previous incident") == 1, "the open one is told in full, the others briefly"
     assert "... 23 more since" in at("alerts", "list", "--since", "2h", "--limit", "2")
     assert len(at.json("alerts", "--since", "2h", "--limit", "3")["events"]) == 3
 
@@ -91,9 +91,9 @@ def test_the_beginning_of_an_id_is_enough_where_only_one_event_has_it(
 def test_numbers_have_names_and_one_unit_and_keys_stand_in_json_only(fired: AlertEvent, at: Workplace) -> None:
     shown = at("alerts")
     assert "reaches 100 %" in shown
-    assert " % of what fires (false alarms promised: at most " in shown
+    assert " % of the alarm level (promised false alarms: at most " in shown
     for raw in ("hours", "page evidence", "held True", "hypothetical", "2880", "alarm", "None"):
-        assert raw not in shown.replace("false alarms", "").replace("false alarm", ""), raw
+        assert raw not in shown.replace("false alarm", "").replace("alarm level", ""), raw
     assert "evidence_hours" in at.json("alerts", "--since", "60d")["events"][0]["evidence"]
 
 

@@ -77,8 +77,8 @@ def test_a_judge_that_moves_within_the_hour_after_its_round_holds_its_alert(days
     assert (held.kind, held.evidence["held"]) == ("firing", True)
     says = judge_says(held)
     assert says is not None
-    assert ", too early to tell of this fall; " in says
-    assert "another round was asked for" in says
+    assert ", too early to cover this fall; " in says
+    assert "another round was requested" in says
     moved, still = answered(days)
     assert (moved.kind, moved.evidence["open_alerts"]) == ("judge_drift", [held.event_id])
     assert (still.event_id, still.evidence["held"]) == (held.event_id, True)
@@ -100,7 +100,7 @@ def test_an_alert_of_the_product_is_told_as_soon_as_the_round_says_that_the_judg
     (told,) = answered(days)
     assert (told.event_id, told.at) == (held.event_id, held.at)
     assert days.clock.now() - told.at < LONGEST_WAIT
-    assert "; held back for a round of anchors: judge steady as of " in told.summary
+    assert "; held back for an anchor round: judge steady as of " in told.summary
     assert [event.event_id for event in days.channel.events] == [held.event_id]
     says = judge_says(told)
     assert says is not None
@@ -116,7 +116,7 @@ def test_an_alert_is_told_without_an_answer_where_the_days_calls_are_used_up(day
     days.clock.advance(1800)
     (told,) = days.loop.tick()
     assert (told.event_id, told.evidence["held_until"]) == (held.event_id, (held.at + LONGEST_WAIT).isoformat())
-    assert told.summary.endswith("and none came")
+    assert told.summary.endswith("but none came")
     assert kinds(days.channel.events) == ["firing"]
 
 
@@ -150,7 +150,7 @@ def test_where_alerts_are_only_marked_they_go_out_at_once_and_ask(days: Days) ->
     assert kinds(days.channel.events) == ["firing"]
     says = judge_says(alert)
     assert says is not None
-    assert "another round was asked for" in says
+    assert "another round was requested" in says
     (moved,) = answered(days)
     assert (moved.kind, moved.evidence["open_alerts"]) == ("judge_drift", [alert.event_id])
 
@@ -306,7 +306,7 @@ def test_the_metrics_of_who_leads_count_an_alert_once_and_show_it_while_it_is_he
     assert sample("tracejudge_alert_events_total", kind="firing") == 1
 
 
-SAYS = "held back, not sent: a round of anchors is to say first whether its judge has moved; it is sent when that finds"
+SAYS = "held back until an anchor round shows whether its judge has moved; sent if the judge is steady"
 
 
 def settings_file(folder: Path, days: Days, store_url: str) -> str:
@@ -365,7 +365,7 @@ def test_every_command_that_shows_an_alert_says_that_it_is_held_back_and_until_w
     assert said(*list_).count(SAYS) == 1
     (written,) = (tmp_path / "pages").glob("*.html")
     for file in (page, written):
-        assert f"As of when this page was made: {SAYS}" in " ".join(file.read_text(encoding="utf-8").split())
+        assert f"As of when this page was created: {SAYS}" in " ".join(file.read_text(encoding="utf-8").split())
     mark = {"event_id": held.event_id, "because": "round_asked", "until": until.isoformat()}
     listed, shown = json.loads(said(*list_, "--json")), json.loads(said("show", held.event_id, "--json"))
     explained = json.loads(said("explain", "--json"))["series"][0]["held_back"]
@@ -376,7 +376,7 @@ def test_every_command_that_shows_an_alert_says_that_it_is_held_back_and_until_w
     assert kinds(days.loop.tick()) == ["resolved"]
     assert days.channel.events == []
     for words in (said(*list_), said("show", held.event_id)):
-        assert "not sent: it was over before" in words
+        assert "not sent: it resolved while it was held back" in words
         assert SAYS not in words
     assert json.loads(said(*list_, "--json"))["held"] == []
     assert SAYS not in said("explain")

@@ -177,7 +177,7 @@ def test_a_judge_that_moves_is_told_and_marks_the_alerts_that_it_causes(days: Da
     days.server.script = strict
     (moved,) = days.day()
     assert moved.kind == "judge_drift"
-    assert moved.summary.startswith("judge faithful moved: on 40 anchors it says the same as before on ")
+    assert moved.summary.startswith("judge faithful moved: on 40 anchors it repeats its first verdict on ")
     assert "100 % before" in moved.summary
     assert "judge-2 instead of" in moved.summary
     days.restart()
@@ -189,7 +189,7 @@ def test_a_judge_that_moves_is_told_and_marks_the_alerts_that_it_causes(days: Da
     assert "; its judge moved: on 40 anchors" in alert.summary
     assert kinds(days.channel.events) == ["judge_drift", "firing"]
     (standing,) = load_judges(days.store)
-    assert moved_words(standing).startswith("on 40 anchors it says the same as before on 60 % (")
+    assert moved_words(standing).startswith("on 40 anchors it repeats its first verdict on 60 % (")
     # Nothing of it stands among live verdicts, and the calls are accounted for as what they were.
     assert days.store.scores.run_ids() == ["live"]
     assert days.store.scores.count(ScoreFilter(run_id=ANCHOR_RUN)) == 0
@@ -408,7 +408,7 @@ def test_a_real_watch_makes_the_round_that_is_due_and_one_by_hand_beside_it_is_r
         try:
             _until(lambda: store.leases.current(f"anchors:{anchors.set_id}:{judge_id}") is not None)
             refused = at("anchors", "run", expect=EXIT_UNAVAILABLE)
-            assert "another process asks faithful@" in refused
+            assert "another process is judging golden@" in refused
             let_go.set()
             _until(lambda: any(one.finished_at for one in store.anchors.rounds.of(anchors.set_id)))
         finally:
@@ -432,11 +432,11 @@ def test_the_commands_freeze_judge_and_tell_in_words(at: Workplace, store: Store
     built = at.json("anchors", "build", "golden", "--size", "40")
     assert (built["anchors"], built["labelled"], built["passed"], built["failed"]) == (40, 4, 20, 20)
     assert "is frozen; choose another one" in at("anchors", "build", "golden", "--size", "30", expect=EXIT_USAGE)
-    assert "nobody has judged them yet" in at("anchors", "show")
+    assert "not judged yet" in at("anchors", "show")
     assert "40 calls" in at("anchors", "run", "--dry-run")
     assert server.stats.calls == 0
     first = at("anchors", "run")
-    assert "the first round: later ones are held against it" in first
+    assert "first round, to which later ones are compared" in first
     assert "of 4 labelled anchors" in first
     assert "as before; no verdict is another one" in at("anchors", "run")
     server.script = strict

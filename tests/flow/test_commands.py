@@ -118,7 +118,7 @@ def test_looking_replaying_and_comparing(at: Workplace, judge: JudgeServer) -> N
     (at.folder / "none.jsonl").write_text('{"no": "query"}\n', encoding="utf-8")
     assert "nothing was sent: `tracejudge dead-letters`" in at("ingest", "none.jsonl", expect=EXIT_FAILED)
     (at.folder / "empty.jsonl").write_text("", encoding="utf-8")
-    assert "nothing was sent: there is no trace in it" in at("ingest", "empty.jsonl", expect=EXIT_FAILED)
+    assert "nothing was sent: it contains no trace" in at("ingest", "empty.jsonl", expect=EXIT_FAILED)
     at("ingest", "answers.jsonl")
     at("consume", "--until-idle")
 
@@ -193,7 +193,7 @@ def test_a_round_straight_after_the_consumer_says_how_many_scores_rest(at: Workp
     scores = report["passed"] + report["failed"] + report["invalid"]
     said = at("watch", "--once")
     assert "no series changed" in said
-    assert f"{scores} scores still rest and were not looked at: all of them count from" in said
+    assert f"{scores} scores are still settling and not evaluated yet: all of them count from" in said
     rest = at.json("watch", "--once")["resting"]
     assert rest["scores"] == scores
     assert rest["all_count_at"] > datetime.now(timezone.utc).isoformat()
@@ -265,7 +265,7 @@ def test_score_never_writes_over_its_input_and_a_file_without_traces_is_a_failur
     assert at.json("score", "self.jsonl")["judges"]["lexical"]["passed"] == 1
     assert (at.folder / "self.jsonl.scores.jsonl").exists()
     (at.folder / "notes.md").write_text("# not a trace\n", encoding="utf-8")
-    assert "holds no trace" in at("score", "notes.md", expect=EXIT_FAILED)
+    assert "contains no trace" in at("score", "notes.md", expect=EXIT_FAILED)
     (at.folder / "empty.jsonl").write_text("", encoding="utf-8")
     at("score", "empty.jsonl", expect=EXIT_UNDECIDED)
 
@@ -288,6 +288,6 @@ def test_doctor_says_ok_or_fail_with_the_fix(at: Workplace, monkeypatch: pytest.
     monkeypatch.setenv(KEY_ENV, "wrong")
     said = at("doctor", expect=EXIT_FAILED)
     assert "refused the key" in said
-    assert f"put a valid key into {KEY_ENV}" in said
+    assert f"set a valid key in {KEY_ENV}" in said
     monkeypatch.delenv(KEY_ENV)
     assert f"export {KEY_ENV}" in at("doctor", expect=EXIT_FAILED)

@@ -72,13 +72,13 @@ def test_a_canary_is_compared_on_its_own_traffic(at: Workplace, store: Store) ->
     assert line["difference"]["value"] == pytest.approx(-lost / (CASES + 1))
     assert line["difference"]["low"] < line["difference"]["value"] < line["difference"]["high"]
     shown = at("compare", "v1", "v2", "--by", "version")
-    assert "Different traces of each" in shown
+    assert "Different traces on each side" in shown
     assert "release check v2 --against v1" in shown
     shown = at(
         "compare", "v1", "v2", "--by", "version", "--environment", "production", "--since", "2020-01-01T00:00:00Z"
     )
     assert "release check v2 --against v1 --environment production --since 2020-01-01T00:00:00+00:00" in shown
-    assert "no scores in this window" in at("compare", "v1", "v9", "--by", "version", expect=EXIT_UNDECIDED)
+    assert "no scores in this time range" in at("compare", "v1", "v9", "--by", "version", expect=EXIT_UNDECIDED)
 
 
 def test_an_answer_given_again_stands_in_its_latest_form(at: Workplace, store: Store) -> None:

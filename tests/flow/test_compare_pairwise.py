@@ -54,7 +54,7 @@ def test_two_files_are_held_against_each_other(at: Workplace, server: JudgeServe
     }  # fmt: skip
     nobody = answers("others.jsonl", "old", range(100, 103))
     said = at("score", new, "--judge", "duel", "--against", nobody, "--max-calls", "9", expect=EXIT_UNDECIDED)
-    assert "answer no question in common" in said
+    assert "share no question" in said
     assert "judges one answer" in at("score", new, "--judge", "lexical", "--against", old, expect=EXIT_USAGE)
 
 
@@ -133,7 +133,7 @@ def test_pairs_that_are_none_are_refused_with_the_way_out(at: Workplace) -> None
     at("replay", "--judge", "duel", "--version", "v41", "--against", "v41", "--run", "x", expect=EXIT_USAGE)
     at("replay", "--judge", "lexical", "--version", "v42", "--against", "v41", "--run", "x", expect=EXIT_USAGE)
     nothing = ("replay", "--judge", "duel", "--version", "v42", "--against", "v9", "--run", "x")
-    assert "no question in common" in at(*nothing, expect=EXIT_UNDECIDED)
+    assert "share no question" in at(*nothing, expect=EXIT_UNDECIDED)
     at("replay", "--judge", "duel", "--version", "v42", "--against", "v41", "--run", "duel-1")
     turned = at("compare", "v42", "v41", "--cases", "--run", "duel-1", expect=EXIT_FAILED)
     assert "tracejudge compare v41 v42 --cases --run duel-1" in turned

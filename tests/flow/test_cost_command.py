@@ -80,12 +80,12 @@ def test_what_was_spent_adds_up_by_judge_app_and_day(
     assert json.loads(said(capsys, "cost", "--run", "replay-1", "--json"))["total"]["calls"] == 1
     shown = said(capsys, "cost")
     assert "in all" in shown
-    assert "no price is known of 1 of 4 calls" in shown
+    assert "no price is known for 1 of 4 calls" in shown
     assert "no calls to a model" in said(capsys, "cost", "--app", "nobody")
     said(capsys, "cost", "--by", "mood", expect=EXIT_USAGE)
     assert "no calls to a model" in said(capsys, "cost", "--judge", "faithful", "--since", "1s")
     assert run(["cost", "--judge", "faithfull"]) == EXIT_USAGE
-    assert "there is no judge 'faithfull': those with calls are faithful" in capsys.readouterr().err
+    assert "there is no judge 'faithfull': judges with calls: faithful" in capsys.readouterr().err
 
 
 def test_two_judges_of_one_name_are_told_apart(

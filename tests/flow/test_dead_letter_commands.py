@@ -137,9 +137,9 @@ def test_nothing_is_sent_or_dropped_without_a_choice_and_unknown_ids_are_told(de
     assert "no dead letter 0.77.00000000" in desk("dead-letters", "show", "0.77.00000000", expect=EXIT_USAGE)
     assert "such as 0.1234.9f86d081" in desk("dead-letters", "show", "soup", expect=EXIT_USAGE)
     for verb in (["list"], ["replay"], ["drop", "--yes"]):
-        assert "reasons there are: not_json" in desk("dead-letters", *verb, "--reason", "nonsense")
+        assert "existing reasons: not_json" in desk("dead-letters", *verb, "--reason", "nonsense")
     assert desk.json("dead-letters", "replay", "--all")["replayed"] == 1
-    assert "reasons there are" not in desk("dead-letters", "list", "--reason", "not_json"), "sent again, and known"
+    assert "existing reasons" not in desk("dead-letters", "list", "--reason", "not_json"), "sent again, and known"
 
 
 def test_restarts_do_not_let_a_topic_drain_into_the_dead_letters(desk: Desk) -> None:
@@ -173,8 +173,8 @@ def test_lines_of_a_file_are_told_what_to_do_instead_of_a_replay(desk: Desk) -> 
     (desk.queue.parent / "log.jsonl").write_text("{\n[]\n")
     desk("ingest", "log.jsonl", "--app", "shop", expect=EXIT_FAILED)
     said = desk("dead-letters", "replay", "--all", expect=EXIT_FAILED)
-    assert "2 passed over" in said
-    assert "of file:log.jsonl: mend [intake.mapping] or the lines, `tracejudge ingest log.jsonl` again" in said
+    assert "2 skipped" in said
+    assert "of file:log.jsonl: fix [intake.mapping] or the lines, `tracejudge ingest log.jsonl` again" in said
     assert "`tracejudge dead-letters drop --source file:log.jsonl`" in said
     assert "2 dead letters dropped" in desk("dead-letters", "drop", "--source", "file:log.jsonl", "--yes")
 

@@ -105,5 +105,5 @@ def test_an_embedded_store_that_cannot_be_opened_is_nothing_to_start_and_has_no_
     (tmp_path / "store").write_text("a file")
     store = checks(tmp_path, "chdb:///store", "")["store"]
     assert store.status == "FAIL"
-    assert "a file stands where the folder should be" in store.detail
+    assert "is a file, not a folder" in store.detail
     assert store.fix == "fix the error shown, or correct `store`"

@@ -193,8 +193,8 @@ def test_what_goes_on_to_run_goes_on_when_nobody_reads_what_it_says(tmp_path: Pa
     """`tracejudge up | head -1`; or a terminal that was closed."""
     settings(tmp_path)
     program = Program(tmp_path, lines=_UNREAD.format(["gateway", "--port", "0"]))
-    program.wait_until_it_says("nobody takes what is said on standard output")
-    program.wait_until_it_says("the queue takes records")
+    program.wait_until_it_says("standard output is closed")
+    program.wait_until_it_says("the queue accepts records")
     program.process.ask_to_end()
     program.ends(0)
 

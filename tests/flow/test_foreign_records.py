@@ -131,9 +131,7 @@ def test_a_mapping_that_finds_no_texts_is_told_by_consume_and_ledger(
     assert run(["consume", "--until-idle"]) == EXIT_DONE
     said = capsys.readouterr().out
     assert "not applicable to lexical: 19 no_passage_text, 1 no_response" in said
-    hint = (
-        "hint: 19 of 20 traces of lexical came without the text of a passage: look at source_nodes of [intake.mapping]"
-    )
+    hint = "hint: 19 of 20 traces of lexical came without the text of a passage: check source_nodes of [intake.mapping]"
     assert hint in said
     assert run(["ledger", "--since", "2026-01-01T00:00:00Z"]) == EXIT_DONE
     said = capsys.readouterr().out
@@ -177,7 +175,8 @@ def test_a_mapping_is_tried_without_anything_being_sent(folder: Path, capsys: py
     assert "log.jsonl: 7 lines, 2 readable, 5 unreadable; nothing was sent" in said
     assert "2 unreadable: unmapped: query" in said
     assert (
-        "2 unreadable: such as: unmapped: event_time: the path 'ts' leads to \"5 o'clock\", which is no number" in said
+        "2 unreadable: such as: unmapped: event_time: the path 'ts' leads to \"5 o'clock\", which is not a number"
+        in said
     )
     assert said.count("from the path") == 0, "the refusal names the path itself"
     assert "in no line: environment: the path 'staging' leads nowhere; if staging is meant for every record" in said

@@ -116,4 +116,4 @@ def test_an_environment_that_nobody_typed_is_no_error_and_where_the_traces_are_i
     moved = make_trace(900, environment="staging")
     store.traces.insert([StoredTrace(trace=moved, ingested_at=moved.event_time)])
     told = at("rates", *DAY)
-    assert "there is no trace from environment production, but from staging: name one by --environment" in told
+    assert "there is no trace from environment production, but from staging: name one with --environment" in told

@@ -59,7 +59,7 @@ def test_the_only_judge_need_not_be_named(settings: Path, store: Store, capsys: 
     assert json.loads(capsys.readouterr().out)["gone"] == []
     settings.write_text(settings.read_text(encoding="utf-8") + SECOND, encoding="utf-8")
     assert run(["judge", stored.trace.trace_id]) == EXIT_USAGE
-    assert "name one or more by --judge: lexical, second" in capsys.readouterr().err
+    assert "name one or more with --judge: lexical, second" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("settings")

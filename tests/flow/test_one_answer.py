@@ -87,9 +87,9 @@ def test_from_a_users_complaint_to_a_label(at: Workplace, monkeypatch: pytest.Mo
     assert ids(at.json("find", "item", "5", "--until", "2026-01-01T12:00:06Z")) == ["t-5"]
     assert ids(at.json("find", "--outcome", "failed")) == ["t-7"]
     assert ids(at.json("find", "--version", "v9")) == []
-    assert "words must match whole" in at("find", "unicorn")
+    assert "only whole words match" in at("find", "unicorn")
     nobody = at("find", "--user", "nobody")
-    assert "the pseudonym as it was logged" in nobody
+    assert "the full pseudonym, as logged" in nobody
     assert "words" not in nobody
     at("find", "!!!", expect=EXIT_USAGE)
 
@@ -119,8 +119,8 @@ def test_a_verdict_about_another_content_than_is_stored_says_so(at: Workplace) -
     for file in ("without.jsonl", "with.jsonl"):
         at("ingest", file)
         at("consume", "--until-idle")
-    assert "about another content than stands above: this id came again" in at("show", "t-40")
-    assert "another content" not in at("show", "t-7")
+    assert "for different content than shown above: this id was sent again" in at("show", "t-40")
+    assert "different content" not in at("show", "t-7")
 
 
 def test_of_one_id_in_two_apps_each_verdict_stands_below_its_own_trace(at: Workplace) -> None:
@@ -189,7 +189,7 @@ def test_stats_tell_sizes_and_days(at: Workplace) -> None:
     assert sizes["traces"]["rows"] == 20
     assert list(told["rows_by_day"].values())[-1]["scores"] == 20
     assert told["bytes_per_day"] is None
-    assert "growth: not known before the first whole day" in at("stats")
+    assert "growth: unknown until the first whole day" in at("stats")
 
 
 def test_after_a_replay_of_the_queue_from_its_beginning_nobody_who_was_forgotten_has_come_back(
@@ -246,7 +246,7 @@ def test_every_verb_says_alike_that_a_run_is_not_there(at: Workplace, command: s
     (at.folder / "gate.toml").write_text('[[thresholds]]\njudge = "lexical"\nminimum = 0.5\n', encoding="utf-8")
     told = at(*command.split(), expect=EXIT_USAGE)
     assert told.startswith("error: there is no run 'nope'; ")
-    assert "`tracejudge replay --run NAME` makes one" in told
+    assert "`tracejudge replay --run NAME` creates one" in told
     assert not (at.folder / "rows.jsonl").exists()
 
 

@@ -167,8 +167,8 @@ def test_people_are_shown_the_exact_figures_unless_the_window_is_too_large(
         assert run(["rates", "--config", str(config), *window]) == EXIT_DONE
         shown.append(capsys.readouterr().out)
     assert "stratified" in shown[0]
-    assert "from sums by the minute" not in shown[0]
-    assert "from sums by the minute" in shown[1]
+    assert "from per-minute sums" not in shown[0]
+    assert "from per-minute sums" in shown[1]
 
 
 def test_a_slice_counts_its_own_traces_and_not_those_of_others(
@@ -192,9 +192,9 @@ def test_a_slice_counts_its_own_traces_and_not_those_of_others(
         assert run(["rates", "--config", str(config), *window, "--where", f"tags.tenant={tenant}"]) == EXIT_DONE
         said = capsys.readouterr().out
         assert ("coverage low" in said) is low
-        assert "from sums by the minute" not in said, "the ten of a tenant are few, whatever else there is"
+        assert "from per-minute sums" not in said, "the ten of a tenant are few, whatever else there is"
     assert run(["rates", "--config", str(config), *window, "--where", "tags.tenat=acme"]) == EXIT_DONE
-    assert "no trace of this time has tags.tenat = 'acme'" in capsys.readouterr().out
+    assert "no trace in this time range has tags.tenat = 'acme'" in capsys.readouterr().out
 
 
 def test_where_a_judge_failed_on_many_coverage_is_low(

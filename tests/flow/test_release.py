@@ -78,7 +78,7 @@ def test_a_fall_of_five_points_is_worse(store: Store, config: str, capsys: pytes
     assert check(config) == EXIT_FAILED
     shown = capsys.readouterr().out
     assert "v2: 1100 judged traces, served from 2026-03-01 00:00:00 to 2026-03-01 00:18:19" in shown
-    assert "looked at 2026-03-01 00:00:00 to 2026-03-02 00:00:00 (UTC)" in shown
+    assert "time range 2026-03-01 00:00:00 to 2026-03-02 00:00:00 (UTC)" in shown
     low, high = (f"{100 * line['result']['difference'][end]:+.1f}" for end in ("low", "high"))
     assert f"-5.0  {low} to {high}" in shown
 
@@ -133,7 +133,7 @@ def test_a_field_that_no_trace_says_is_told(store: Store, config: str, capsys: p
     store.scores.insert(scores("v1", 90, 10, seed=1) + scores("v2", 90, 10, seed=2))
     assert check(config, "--where", "tags.tenat=acme") == EXIT_UNDECIDED
     assert "no scores in this slice" in (told := capsys.readouterr().err)
-    assert "no trace of this time has tags.tenat = 'acme'" in told
+    assert "no trace in this time range has tags.tenat = 'acme'" in told
 
 
 def test_releases_of_two_environments_are_not_mixed(
@@ -147,7 +147,7 @@ def test_releases_of_two_environments_are_not_mixed(
     told = capsys.readouterr().err
     assert "several environments served 'v1' or 'v2': name one with --environment: production, staging" in told
     assert run([*compare, "--environment", "production"]) == EXIT_DONE
-    assert "does not tell" in capsys.readouterr().out
+    assert "does not show" in capsys.readouterr().out
     store.command("TRUNCATE TABLE scores")
     store.scores.insert([replace(score, environment="staging") for score in scores("v1", 90, 10, seed=1)] + elsewhere)
     assert run(compare) == EXIT_DONE

@@ -81,12 +81,12 @@ def test_a_harder_mix_alone_is_worse_in_total_and_no_worse_within(
     shown = capsys.readouterr().out
     assert (
         "the mix of tags.tenant differs: acme 80 % -> 30 %; within its values the difference is "
-        f"+0.0 points ({low} to {high}): `... --within tags.tenant` decides by that"
+        f"+0.0 points ({low} to {high}): use `... --within tags.tenant` to decide by that"
     ) in shown
     assert check(config, "--within", "tags.tenant") == EXIT_DONE
     shown = capsys.readouterr().out
     assert "within tags.tenant" in shown
-    assert "2 values that both have, 100.0 % of v2's traffic, weighted as in it" in shown
+    assert "2 values common to both, 100.0 % of v2's traffic and weighted by it" in shown
     assert "the mix of" not in shown
 
 
@@ -135,9 +135,9 @@ def test_tenants_of_one_release_alone_are_left_out_and_named(
     serve(store, "v2", {"acme": (1500, 0.95), "initech": (500, 0.40)})
     assert check(config, "--within", "tags.tenant") == EXIT_UNDECIDED
     shown = capsys.readouterr().out
-    assert "not enough yet: needs values with 80 % of the traffic" in shown
-    assert "1 value that both have, 75.0 % of v2's traffic" in shown
-    assert "left out, too few effective samples on a side: initech 25.0 %, globex 0.0 %" in shown
+    assert "not enough yet: needs values that cover 80 % of the traffic" in shown
+    assert "1 value common to both, 75.0 % of v2's traffic" in shown
+    assert "excluded, too few effective samples on a side: initech 25.0 %, globex 0.0 %" in shown
 
 
 def test_a_field_that_nobody_says_decides_nothing_and_one_that_is_none_is_refused(
@@ -145,7 +145,7 @@ def test_a_field_that_nobody_says_decides_nothing_and_one_that_is_none_is_refuse
 ) -> None:
     harder_mix(store)
     assert check(config, "--within", "tags.tennant") == EXIT_UNDECIDED
-    assert "no judged trace of 'v2' or 'v1' in this window says its tags.tennant" in capsys.readouterr().err
+    assert "no judged trace of 'v2' or 'v1' in this window has a value of tags.tennant" in capsys.readouterr().err
     for field in ("version", "tenant"):
         assert check(config, "--within", field) == EXIT_USAGE
         assert f"{field!r} is not category, model" in capsys.readouterr().err
@@ -159,7 +159,7 @@ def test_sums_by_the_minute_know_the_mix_of_categories_alone(
     found = checked(config, capsys, "--by-minute", expect=EXIT_FAILED)
     assert found["mix_looked_at"] == ["category"]
     assert check(config, "--by-minute") == EXIT_FAILED
-    assert "The mix of traffic was looked at by category only" in capsys.readouterr().out
+    assert "The traffic mix was checked by category only" in capsys.readouterr().out
     assert checked(config, capsys, "--by-minute", "--within", "tags.tenant", expect=EXIT_DONE)["verdict"] == "no_worse"
 
 
@@ -178,7 +178,7 @@ def test_a_comparison_by_version_tells_the_mix_and_takes_a_filter(
     (line,) = json.loads(capsys.readouterr().out)["unpaired"]
     assert (line["a"]["judged"], line["b"]["judged"], line["mix"]) == (1600, 600, None)
     assert run(["compare", "v1", "v2", "--cases", "--where", "tags.tenant=acme", "--config", config]) == EXIT_USAGE
-    assert "--where is for two versions on different live traffic" in capsys.readouterr().err
+    assert "--where is only for versions on different live traffic" in capsys.readouterr().err
 
 
 def test_the_help_shows_how_to_compare_within(capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,7 +175,7 @@ def test_a_plan_takes_the_tokens_of_the_judge_s_own_calls_where_there_are_some(a
     asked = ("replay", "--judge", "faithfulness", "--run")
     (before,) = at.json(*asked, "plan-1", "--dry-run")["plan"]
     assert before["token_calls"] == 0
-    assert "tokens: estimated from the texts, 80 a reply assumed" in at(*asked, "plan-1", "--dry-run")
+    assert "tokens: estimated from the texts, assuming 80 per reply" in at(*asked, "plan-1", "--dry-run")
     spent = at.json(*asked, "plan-1", "--max-usd", "5")
     (after,) = at.json(*asked, "plan-2", "--dry-run")["plan"]
     assert after["token_calls"] == TRACES
@@ -254,7 +254,9 @@ def test_files_are_replayed_as_the_store_is(at: Workplace, store: Store) -> None
     assert sampled["traces"] == 50
     bad = at.folder / "no.parquet"
     bad.write_bytes(json.dumps({"query": "q"}).encode())
-    assert "no Parquet file" in at("replay", "--judge", "lexical", "--run", "z", "--from", str(bad), expect=EXIT_FAILED)
+    assert "not a Parquet file" in at(
+        "replay", "--judge", "lexical", "--run", "z", "--from", str(bad), expect=EXIT_FAILED
+    )
 
 
 async def test_an_interrupted_replay_stores_what_was_answered_by_then(store: Store) -> None:
@@ -296,5 +298,5 @@ def test_a_judge_of_whom_nothing_can_be_read_is_no_success(at: Workplace, server
     server.script = lambda request: Reply("as an assistant I would rather not say", usage=(100, 10))
     said = at("replay", "--judge", "faithfulness", "--run", "mute", "--max-calls", "5000", expect=EXIT_UNAVAILABLE)
     assert f"0 passed, 0 failed, {TRACES} invalid" in said
-    assert "no verdict can be read: `tracejudge judges check`" in said
+    assert "no readable verdict: `tracejudge judges check`" in said
     assert "next: tracejudge compare" not in said

@@ -88,4 +88,4 @@ def test_compare_recovers_what_was_planted(at: Workplace, lines: list[Line]) -> 
     assert heuristic["a"]["heuristic"] is True
     balanced = heuristic["a"]["labelled"]["balanced"]
     assert balanced["low"] > 0.5  # better than not looking
-    assert "Against people" in at("compare", "lexical", "mild")
+    assert "Agreement with human labels" in at("compare", "lexical", "mild")

@@ -178,7 +178,7 @@ def test_the_figures_are_those_of_rates(at: Workplace) -> None:
 def test_a_run_beside_another(at: Workplace) -> None:
     at("report", "--run", "try-1", "--against", "live:lexical", "--html", "r.html")
     text = (at.folder / "r.html").read_text(encoding="utf-8")
-    assert "live:lexical (heuristic) beside try-1:lexical (heuristic)" in text
+    assert "live:lexical (heuristic) and try-1:lexical (heuristic)" in text
     assert "passes fewer of these answers than live:lexical (heuristic)" in text
     assert "there is no run 'nothing'" in at("report", "--run", "nothing", expect=EXIT_USAGE)
 
@@ -214,7 +214,7 @@ def test_an_alert_that_is_held_back_is_said_to_be_until_it_is_over(at: Workplace
     end = replace(alert, event_id="end", kind="resolved", at=later, evidence={"fired_event_id": "held", "held": True})
     store.alert_events.insert([end])
     at("report", *WINDOW, "--app", app, "--html", "r.html")
-    assert "it fell; not sent: it was over" in (at.folder / "r.html").read_text(encoding="utf-8")
+    assert "it fell; not sent: it resolved" in (at.folder / "r.html").read_text(encoding="utf-8")
 
 
 def test_a_judge_that_was_replaced_has_its_worst_answers_by_each_judge_id(at: Workplace, store: Store) -> None:
@@ -257,7 +257,7 @@ def test_a_comparison_says_that_a_side_mixes_two_judges(at: Workplace, store: St
     other = [make_score(n, event_time=START + timedelta(minutes=20 * n), run_id="try-1") for n in range(300, 305)]
     store.scores.insert([replace(one, run_id=run, judge_id=JudgeId("lexical@5")) for one in other for run in RUNS])
     (mixed, *_) = at.json("compare", "live:lexical", "try-1:lexical")["in_words"]
-    assert mixed.startswith("The verdicts of A are of several judges of one name, lexical@000000000000 and lexical@5,")
+    assert mixed.startswith("The verdicts of A come from several judges of one name, lexical@000000000000 and ")
 
 
 def test_two_judges_of_one_name_are_told_apart_in_every_view(at: Workplace, store: Store) -> None:
@@ -276,7 +276,7 @@ def test_two_judges_of_one_name_are_told_apart_in_every_view(at: Workplace, stor
             store.scores.insert(scores)
     only = ("--app", "changed", *WINDOW)
     facts = at("rates", *only, "--step", "1h", "--facts")
-    for title in ("Pass rates", "Judging", "Change against the window before"):
+    for title in ("Pass rates", "Judging", "Change from the previous window"):
         table = facts[facts.index(title) :].split("\n\n")[0]
         assert all(judge_id in table for judge_id in ids), title
     for command in (

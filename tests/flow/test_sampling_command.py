@@ -115,10 +115,10 @@ def test_a_decision_is_explained_with_its_epoch_and_beside_what_was_stored(
     assert line["epoch_starts_at"] == "2026-01-01T11:55:00.000Z"
     assert (line["stored_probability"], line["stored_outcome"]) == (0.25, "passed")
     text = called(capsys, "explain", trace.trace_id, "--config", config)
-    assert "chance 0.25 = head 0.5 x tail 0.5" in text
-    assert "policy was changed" not in text
+    assert "probability 0.25 = head 0.5 x tail 0.5" in text
+    assert "policy has changed" not in text
     store.scores.insert([make_score(1, judge_name="dear", judge_id=JUDGE, inclusion_probability=0.1, revision=1)])
-    assert "the policy was changed since" in called(capsys, "explain", trace.trace_id, "--config", config)
+    assert "the policy has changed since" in called(capsys, "explain", trace.trace_id, "--config", config)
     assert called(capsys, "explain", "no-such-id", "--config", config, expect=EXIT_USAGE) == ""
 
 
@@ -151,7 +151,7 @@ def test_a_plan_counts_what_the_policy_would_judge(
     governed = told(capsys, "plan", "--config", config, *WINDOW, "--per-hour", "10")
     assert governed["lines"][0]["judged_per_day"] == pytest.approx(0.85 * 10 * 24, rel=0.01)
     text = called(capsys, "plan", "--config", config, *WINDOW, "--per-hour", "10")
-    assert "cannot see -5, -1 within a day" in text
+    assert "cannot detect -5, -1 within a day" in text
     assert "too thin" not in text
     assert "too thin" in called(capsys, "plan", "--config", config, *WINDOW, "--per-hour", "0.5")
 

@@ -87,12 +87,12 @@ def test_a_folder_that_holds_no_store_is_a_wrong_setting_and_stays_as_it_is(
 ) -> None:
     settings(here, "chdb:///store")
     assert run(command.split()) == EXIT_USAGE
-    assert "no store here yet: `tracejudge consume` makes one there, or correct `store`" in capsys.readouterr().err
+    assert "no store here yet: `tracejudge consume` creates one there, or correct `store`" in capsys.readouterr().err
     (here / "store").mkdir()
     assert run(command.split()) == EXIT_USAGE
     (here / "store" / "letter.txt").write_text("mine")
     assert run(command.split()) == EXIT_USAGE
-    assert "(the folder holds something else): `tracejudge consume` makes one" in capsys.readouterr().err
+    assert "(the folder contains something else): `tracejudge consume` creates one" in capsys.readouterr().err
     assert [path.name for path in (here / "store").iterdir()] == ["letter.txt"]
 
 
@@ -128,7 +128,7 @@ def test_a_file_where_the_folder_should_be_is_said_in_words(
     settings(here, "chdb:///store")
     assert run(command.split()) == status
     said = "".join(capsys.readouterr())
-    assert "a file stands where the folder should be: name another" in said
+    assert "is a file, not a folder: name another" in said
     assert "Traceback" not in said
 
 

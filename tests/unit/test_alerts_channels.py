@@ -286,7 +286,7 @@ def test_several_events_are_one_text_that_lists_each_on_a_line_of_bounded_length
     assert max(map(len, lines)) < 400
     assert "<" not in body["text"]
     slack.notify_all(replace(MESSAGE, held=True))
-    assert "limit of messages was reached" in receiver.bodies[1]["text"]
+    assert "delayed by the message limit" in receiver.bodies[1]["text"]
 
 
 def test_a_webhook_takes_several_events_each_in_its_own_form_and_signed(receiver: Receiver) -> None:

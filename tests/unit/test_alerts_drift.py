@@ -38,7 +38,7 @@ def test_a_fall_from_what_it_has_been_fires_once_and_resolves() -> None:
     assert evidence["baseline"] == pytest.approx(0.95, abs=0.01)
     assert evidence["boundary"] < evidence["baseline"]
     assert evidence["before"]["rate"] == pytest.approx(0.95, abs=0.01)
-    assert "the boundary it fires below is" in back.summary
+    assert "the firing boundary is" in back.summary
 
 
 def test_a_drop_is_told_under_the_name_of_what_it_is_held_against() -> None:
@@ -82,7 +82,7 @@ def test_a_new_judge_starts_a_baseline_of_its_own_and_alarms_nobody() -> None:
     ]
     (said,) = engine.fold(stricter)
     assert (said.kind, said.severity) == ("judge_changed", "ticket")
-    assert said.summary.endswith("drift learns a baseline anew, as no trace was judged by both")
+    assert said.summary.endswith("drift relearns its baseline, as no trace was judged by both")
     states = {status.key.judge_id: status for status in engine.status()}
     assert states["lexical@222222222222"].baseline == pytest.approx(0.7, abs=0.05)
 

@@ -59,9 +59,9 @@ def test_a_judge_that_moves_at_its_second_round_is_told_in_words() -> None:
     engine, event = moved_at_once()
     assert event.kind == "judge_drift"
     assert event.summary == (
-        "judge lexical moved: 26 of 100 anchors passed and fail now, 0 the other way; on 100 anchors it says the same "
-        "as before on 74 % (65-82 %), and passes 24 % of them instead of 50 %; a steady judge is told of wrongly in "
-        "less than 1 of 500 cases"
+        "judge lexical moved: 26 of 100 anchors changed from passed to failed, 0 from failed to passed; on 100 anchors "
+        "it repeats its first verdict on 74 % (65-82 %), and passes 24 % of them instead of 50 %; a steady judge is "
+        "reported wrongly in fewer than 1 of 500 cases"
     )
     assert (event.evidence["now_failed"], event.evidence["now_passed"], event.heuristic) == (26, 0, True)
     standing = engine.judges.standing(JUDGE)
@@ -78,7 +78,7 @@ def test_a_judge_that_moves_at_its_second_round_is_told_in_words() -> None:
 def test_whoever_is_told_of_a_judge_that_moved_is_told_what_to_do() -> None:
     _, event = moved_at_once()
     means, step = evidence_lines(event)
-    assert means.startswith("what it means: the judge judges frozen traces otherwise")
+    assert means.startswith("meaning: the judge judges frozen traces differently")
     name = dict(event.series.group)["anchors"].partition("@")[0]
     assert f"`tracejudge anchors show {name}`" in step
     assert f"`tracejudge alerts accept event_id={event.event_id}`" in step
@@ -147,7 +147,7 @@ def test_an_alert_waits_for_it_and_is_told_when_it_is_steady() -> None:
     engine, _ = moved_at_once(hold)
     (held,) = engine.fold([row(k, passed=k < 100) for k in range(140)])
     assert held.evidence["held"] is True
-    assert "its judge moved: 26 of 100 anchors passed and fail now" in held.summary
+    assert "its judge moved: 26 of 100 anchors changed from passed to failed" in held.summary
     events: Sequence[AlertEvent] = again(engine, hold).fold_round(judged(1))
     assert kinds(events) == ["judge_steady", "firing"]
     assert (events[1].event_id, "held" in events[1].evidence) == (held.event_id, False)

@@ -40,7 +40,7 @@ def test_one_that_waits_for_a_round_says_so_and_until_when_at_most() -> None:
     assert (mark_of(held)["because"], mark_of(held)["until"]) == ("round_asked", until.isoformat())
     says = hold_says(held)
     assert says is not None
-    assert says.startswith("held back, not sent: a round of anchors is to say first whether its judge has moved")
+    assert says.startswith("held back until an anchor round shows whether its judge has moved")
     assert says.endswith(f"by {until:%Y-%m-%d %H:%M} UTC at the latest")
     told = only(restored(engine).fold_round(at_minute(121)))
     assert "held_back" not in told.evidence
@@ -52,7 +52,7 @@ def test_one_whose_judge_has_moved_by_then_waits_for_that_from_its_beginning_on(
     still = only(restored(engine).fold_round(at_minute(121, STRICTER)))
     until = held.at + LONGEST_HOLD
     assert (mark_of(still)["because"], mark_of(still)["until"]) == ("judge_moved", until.isoformat())
-    assert str(hold_says(still)).startswith("held back, not sent: its judge has moved; it is sent when")
+    assert str(hold_says(still)).startswith("held back: its judge has moved; sent when")
 
 
 def test_what_comes_of_one_is_said_not_to_be_sent_by_itself() -> None:
@@ -60,7 +60,7 @@ def test_what_comes_of_one_is_said_not_to_be_sent_by_itself() -> None:
     engine.fold_round(at_minute(-30, STRICTER))
     engine.fold(FALL)
     end = only(engine.fold([row(k) for k in range(120, 1000)]), "resolved")
-    assert hold_says(end) == "not sent by itself: the alert that it is about was held back"
+    assert hold_says(end) == "not sent on its own: its alert was held back"
     assert engine.judges.held == []
 
 
@@ -69,7 +69,7 @@ def test_a_stored_one_that_ended_while_it_was_held_back_says_that() -> None:
     assert as_held_now(held, {held.event_id}) == held
     over = as_held_now(held, ())
     assert (mark_of(over)["because"], mark_of(over)["until"]) == ("over", None)
-    assert str(hold_says(over)).startswith("not sent: it was over before")
+    assert str(hold_says(over)).startswith("not sent: it resolved while")
     grown = replace(held, event_id="grown", kind="escalated", evidence={**held.evidence, "fired_event_id": "fired"})
     assert as_held_now(grown, {"fired"}) == grown
     free = replace(held, evidence={})

@@ -55,8 +55,8 @@ def test_a_judge_that_says_the_same_again_is_silent_and_one_that_moved_is_told_i
     assert drift.fold(judged(9)) == []  # an older round, or the same again: nothing
     (event,) = drift.fold(judged(10, [c for c in TRUTH if TRUTH[c]][:22], model_reported="m-2"), open_alerts=["e-1"])
     assert (event.kind, event.severity, event.series.rule) == ("judge_drift", "ticket", JUDGE_DRIFT_RULE)
-    told = "judge lexical moved: on 100 anchors it says the same as before on 74 % (65-82 %), 92 % before, and passes "
-    assert event.summary.startswith(told + "28 % of them instead of 54 %")
+    told = "judge lexical moved: on 100 anchors it repeats its first verdict on 74 % (65-82 %), 92 % before, and "
+    assert event.summary.startswith(told + "passes 28 % of them instead of 54 %")
     assert event.evidence["open_alerts"] == ["e-1"]
     standing = drift.standing(JUDGE)
     assert standing is not None
@@ -91,7 +91,7 @@ def test_people_are_a_measure_of_their_own() -> None:
     assert [e for day in range(5) for e in drift.fold(noisy(day, 0.1, 3, labels=True))] == []
     events = drift.fold(judged(5, list(TRUTH)[:45], labels=True))
     assert [dict(event.series.group)["against"] for event in events] == ["reference", "labels"]
-    assert "on 100 anchors it says what people say on 55 %" in events[1].summary
+    assert "on 100 anchors it agrees with people on 55 %" in events[1].summary
     assert len({status.key for status in drift.status(now=None)}) == 2
 
 
@@ -154,7 +154,7 @@ def test_a_quality_alert_says_that_its_judge_moved() -> None:
     engine = moved_engine(DriftPolicy())
     (event,) = engine.fold([row(k, passed=k < 100) for k in range(140)])
     assert event.kind == "firing"
-    assert "; its judge moved: on 100 anchors it says the same as before on 70 %" in event.summary
+    assert "; its judge moved: on 100 anchors it repeats its first verdict on 70 %" in event.summary
     judge = event.evidence["judge"]
     assert isinstance(judge, dict)
     assert (judge["state"], judge["n"]) == ("moved", 100)

@@ -57,7 +57,7 @@ def test_a_fall_that_grows_escalates_once_as_the_same_incident_and_resolves_as_a
     assert isinstance(hours, float)
     assert isinstance(needed, float)
     assert hours >= needed
-    assert "worth a page (a fall of 3 points or so, or more)" in escalated.summary
+    assert "escalated to a page (a fall of about 3 points or more)" in escalated.summary
     assert escalated.evidence["false_alarms"] == "1 per 30d", "the promise of the rule is that of its pages"
 
 

@@ -35,8 +35,8 @@ def test_slack_gets_a_line_for_each_thing_that_is_known_and_the_link() -> None:
     lines = body["text"].split("\n")
     assert len(lines) == 2 + 6
     assert lines[2] == "• category &lt;!channel&gt;?billing?[2J fell from 95 % to 50 %"
-    assert lines[4] == "• look at: t-1, t-2"
-    assert lines[5] == "• this is as of 2026-01-01 00:00 UTC; `tracejudge alerts explain` tells it as of now"
+    assert lines[4] == "• worst traces: t-1, t-2"
+    assert lines[5] == "• as of 2026-01-01 00:00 UTC; `tracejudge alerts explain` shows the current state"
     assert lines[7] == "• evidence: <https://alerts.example.com/e1.html>"
     assert max(map(len, told(EXPLAINED))) == LONGEST_EVIDENCE
 

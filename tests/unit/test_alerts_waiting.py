@@ -136,7 +136,7 @@ def test_an_alert_waits_for_the_round_and_is_told_at_once_when_its_judge_is_stea
     assert told.event_id == held.event_id
     assert not {"held", "waits_until"} & told.evidence.keys()
     assert told.summary.startswith(held.summary)
-    assert told.summary.endswith("; held back for a round of anchors: judge steady as of 2026-01-01 14:03 UTC")
+    assert told.summary.endswith("; held back for an anchor round: judge steady as of 2026-01-01 14:03 UTC")
     assert (judge_of(told)["state"], judge_of(told)["too_early"]) == ("steady", False)
     assert told.evidence["held_until"] == at_minute(123).round_at.isoformat()
 
@@ -193,7 +193,7 @@ def test_a_judge_with_its_first_round_only_is_waited_for() -> None:
     assert held.evidence["held"] is True
     assert kinds(restored(engine).fold_round(at_minute(121, STRICTER))) == ["judge_drift", "firing"]
     told = only(restored(engine).fold_round(at_minute(121, invalid=list(TRUTH))))
-    assert told.summary.endswith("; held back for a round of anchors: it says nothing of its judge")
+    assert told.summary.endswith("; held back for an anchor round: no result for its judge")
 
 
 def test_it_waits_for_its_own_judge_by_whichever_set() -> None:
@@ -212,7 +212,7 @@ def test_no_alert_waits_longer_than_it_may_and_the_deadline_is_not_the_ticks(lat
     assert [one for one in engine.tick(deadline - timedelta(seconds=1)) if one.kind == "firing"] == []
     told = only(restored(engine).tick(deadline + timedelta(hours=late_h)))
     assert told.event_id == held.event_id
-    assert told.summary.endswith("; held back for 30 minutes for a round of its judge's anchors, and none came")
+    assert told.summary.endswith("; held back for 30 minutes for an anchor round of its judge, but none came")
     assert told.evidence["held_until"] == deadline.isoformat()
     assert judge_of(told)["too_early"] is True
 
@@ -250,7 +250,7 @@ def test_a_process_that_comes_late_says_the_same(ticks: bool, next_one: str) -> 
     events += engine.fold_round(at_minute(126, STRICTER, finished_at=after))
     told = only(events)
     assert told.evidence["held_until"] == deadline.isoformat()
-    assert told.summary.endswith("and none came")
+    assert told.summary.endswith("but none came")
     last = ["resolved"] if next_one == "action" else []
     assert [kind for kind in kinds(events) if kind != "no_data"] == ["firing", *last, "judge_drift"]
     assert all("held" not in event.evidence for event in events)

@@ -94,7 +94,7 @@ def test_a_time_that_no_store_knows_is_refused_with_what_there_is(
                 said = refused(capsys, *path, option.opts[-1], far)
                 assert option.opts[-1] in said
                 assert far in said
-                known = ("is not of the years 1970 to 2199", "longer than 36500d", "is not a length of time such as")
+                known = ("is outside the years 1970 to 2199", "longer than 36500d", "is not a length of time such as")
                 assert any(word in said for word in known), said
 
 
@@ -132,4 +132,4 @@ def test_settings_that_cannot_be_read_are_named(
     # `doctor` is the one whose work it is to find that.
     said = refused(capsys, *path, "-c", "x.toml", status=EXIT_FAILED if path == ("doctor",) else EXIT_USAGE)
     assert "x.toml: " in said
-    assert text is None or "is not TOML: " in said or "store: is not text: write it in quotes" in said
+    assert text is None or "is not TOML: " in said or "store: is not a string: write it in quotes" in said

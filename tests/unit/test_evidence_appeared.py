@@ -54,29 +54,29 @@ def test_the_sentence_has_the_time_the_traces_and_both_rates_and_names_no_cause(
     (one,) = found(RELEASE, started=600)
     said = appeared_says(one)
     assert said.startswith(
-        f"version v42 appeared about {at(600):%Y-%m-%d %H:%M} UTC, and all 100 judged traces since are"
+        f"version v42 appeared about {at(600):%Y-%m-%d %H:%M} UTC, and all 100 judged traces since have it"
     )
     assert "50.0 % (" in said
     assert said.endswith(" before")
     assert "90.0 % (" in said
     assert "cause" not in said
     (late,) = found(RELEASE, started=640)
-    assert f"all 60 judged traces since {at(640):%Y-%m-%d %H:%M} are of it" in appeared_says(late)
+    assert f"all 60 judged traces since {at(640):%Y-%m-%d %H:%M} have it" in appeared_says(late)
 
 
 def test_the_few_that_the_old_release_still_serves_are_counted() -> None:
     traces = list(RELEASE)
     traces[650:653] = [replace(one, fields={"version": "v41"}) for one in traces[650:653]]
     (one,) = found(traces, started=600)
-    assert "and 97 of 100 judged traces since are of it" in appeared_says(one)
+    assert "and 97 of 100 judged traces since have it" in appeared_says(one)
 
 
 def test_a_canary_that_is_worse_than_the_old_release_beside_it_is_told_with_both_rates() -> None:
     (one,) = found(canary(every=3), started=600)
     assert (one.value, one.traces, one.of_traces) == ("v42", 60, 180)
     said = appeared_says(one)
-    assert "and 60 of 180 judged traces since are of it: 0.0 % (" in said
-    assert ") of them pass, 100.0 % (" in said
+    assert "and 60 of 180 judged traces since have it: 0.0 % (" in said
+    assert ") pass, 100.0 % (" in said
     assert ") of the others, 90.0 % (" in said
 
 

@@ -252,7 +252,7 @@ def test_a_baseline_file_says_what_it_was_made_of(tmp_path: Path) -> None:
     baseline = of_run(run_of([Outcome.PASSED, Outcome.FAILED, Outcome.INVALID, None]))
     write_baseline(path, baseline)
     assert read_baseline(path) == baseline
-    for text, words in (("{", "is not JSON"), ('{"format": 1}', "format 1"), ('{"format": 2}', "is no baseline")):
+    for text, words in (("{", "is not JSON"), ('{"format": 1}', "format 1"), ('{"format": 2}', "is not a baseline")):
         path.write_text(text)
         with pytest.raises(SettingsError, match=words):
             read_baseline(path)
@@ -272,10 +272,10 @@ def test_rows_are_read_with_the_latency_of_their_manifest(tmp_path: Path) -> Non
     manifest.write_text(json.dumps({"engine": None}))
     assert read_rows(rows).latency_p95_ms is None
     manifest.write_text("[]")
-    with pytest.raises(CheckFailed, match="is no manifest"):
+    with pytest.raises(CheckFailed, match="is not a manifest"):
         read_rows(rows)
     rows.write_text("{}\n")
-    with pytest.raises(SettingsError, match="line 1 is no row"):
+    with pytest.raises(SettingsError, match="line 1 is not a row"):
         read_rows(rows)
 
 

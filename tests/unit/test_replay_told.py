@@ -35,7 +35,7 @@ def test_a_replay_stopped_at_its_cap_says_how_many_it_never_reached_and_how_to_g
 ) -> None:
     said = told(CAPPED, capsys, expect=EXIT_UNDECIDED)
     assert "4000 traces of 5000 in the selection not reached" in said
-    assert "the same command with a higher one goes on where this ended" in said
+    assert "repeat the command with a higher cap to continue" in said
     facts = json.loads(told(CAPPED, capsys, as_json=True, expect=EXIT_UNDECIDED))
     assert (facts["selected"], facts["traces"], facts["not_reached"]) == (5000, 1000, 4000)
 

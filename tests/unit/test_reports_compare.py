@@ -58,10 +58,10 @@ def test_the_words_claim_a_difference_only_where_the_interval_shows_one() -> Non
     words = in_words(seen)
     assert words[0].startswith("B passes fewer of these answers than A, by ")
     assert [agreement.counts.n for agreement in seen.slices.values()] == [750, 750]
-    assert any("A and B are one judge" in sentence for sentence in words), "both sides are by make_score's judge"
+    assert any("A and B are the same judge" in sentence for sentence in words), "both sides are by make_score's judge"
     few, _ = judged(12, seed=2)
-    assert "do not tell" in in_words(compare(few))[0]
-    assert in_words(compare([])) == ["Nothing can be said: no trace was settled by both."]
+    assert "do not show" in in_words(compare(few))[0]
+    assert in_words(compare([])) == ["No comparison is possible: no trace was settled by both."]
 
 
 def test_which_of_two_agrees_with_people_is_said_only_when_it_can_be_told() -> None:
@@ -77,7 +77,7 @@ def test_which_of_two_agrees_with_people_is_said_only_when_it_can_be_told() -> N
     assert in_words(compare(pairs(a_right=120, b_right=190), labels_a=labels, labels_b=labels))[1].startswith(
         "B agrees"
     )
-    assert "do not tell" in in_words(compare(pairs(a_right=190, b_right=188), labels_a=labels, labels_b=labels))[1]
+    assert "do not show" in in_words(compare(pairs(a_right=190, b_right=188), labels_a=labels, labels_b=labels))[1]
 
 
 def test_what_could_not_be_judged_is_counted_and_in_no_rate() -> None:

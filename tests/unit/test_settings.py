@@ -228,7 +228,7 @@ minimum = 0.8
         load_settings(path)
     told = str(caught.value)
     assert "anchors.judges: judge 'nobody' is not one of 'lexical'" in told
-    assert "rules: 'judge-drift' is taken by the watch over judges with anchors" in told
+    assert "rules: 'judge-drift' is reserved for the monitoring of judges with anchors" in told
     for line in ('every = "30m"', 'false_alarms = "often"', "agreement = 0.2"):
         with pytest.raises(SettingsError, match=r"anchors\." + line.split()[0]):
             load_settings(write(tmp_path, f"{MINIMAL}\n[anchors]\n{line}\n"))

@@ -16,7 +16,7 @@ def test_what_is_short_of_a_refused_part_is_not_a_fault_of_its_own() -> None:
     with pytest.raises(ValidationError) as caught:
         TrialFile.model_validate({"tests": [{"name": "x", "stretches": [{"hours": 1, "rate": 0.9, "tags": {}}]}]})
     (fault,) = faults_of(caught.value, example="`the help`")
-    assert fault == "tests[0].stretches[0].tags: is not a setting; look for a typing error, or in `the help`"
+    assert fault == "tests[0].stretches[0].tags: is not a setting; check for a typo, or in `the help`"
 
 
 def test_what_is_short_by_itself_is_one() -> None:
@@ -30,7 +30,7 @@ def test_a_single_value_in_place_of_a_list_is_told_in_the_words_of_the_file() ->
     with pytest.raises(ValidationError) as caught:
         TrialFile.model_validate({"tests": [{"name": "x", "stretches": [{"hours": 1, "rate": 0.9}], "only": "drift"}]})
     (fault,) = faults_of(caught.value)
-    assert fault == "tests[0].only: is not a list; write one in brackets, also of a single value, got 'drift'"
+    assert fault == "tests[0].only: is not a list; write it in brackets, even for a single value, got 'drift'"
 
 
 def test_a_mistyped_type_of_channel_is_repeated_and_what_may_be_a_secret_is_not() -> None:
@@ -64,14 +64,14 @@ def test_another_word_for_a_judges_threshold_is_told_its_name(typed: str) -> Non
     with pytest.raises(ValidationError) as caught:
         File.model_validate({"judges": [{"name": "lexical", "kind": "lexical", typed: 0.7}]})
     (fault,) = faults_of(caught.value)
-    assert fault == f"judges[0].{typed}: is not a setting; the least score that passes is called `threshold`"
+    assert fault == f"judges[0].{typed}: is not a setting; the lowest passing score is called `threshold`"
 
 
 @pytest.mark.parametrize(
     ("judge", "said"),
     [
-        (3, "is not text: write it in quotes, got 3"),
-        (["a", "b"], "is not one text: write a single one, in quotes, got ['a', 'b']"),
+        (3, "is not a string: write it in quotes, got 3"),
+        (["a", "b"], "is not a string: write a single value in quotes, got ['a', 'b']"),
     ],
 )
 def test_what_is_no_text_is_told_whether_it_lacks_quotes_or_is_several(judge: object, said: str) -> None:

@@ -83,9 +83,9 @@ def report_lines(report: JudgeReport) -> Iterator[str]:
         yield "no finished round yet"
         return
     if report.moved is None:
-        yield f"the first round: later ones are held against it; passes {_share(last.passes)} of the anchors"
+        yield f"first round, to which later ones are compared; passes {_share(last.passes)} of the anchors"
     else:
-        yield f"says the same as in its first round on {_share(last.same)} of {counted(last.same.n, 'anchor')}"
+        yield f"repeats its first verdict on {_share(last.same)} of {counted(last.same.n, 'anchor')}"
         yield movement_in_words(report.moved)
     if last.right.n:
         yield f"agrees with people on {_share(last.right)} of {counted(last.right.n, 'labelled anchor')}"

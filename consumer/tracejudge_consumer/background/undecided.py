@@ -100,14 +100,14 @@ def _place(row: LedgerRow) -> tuple[str, str, str]:
 
 
 def _gone(fault: JudgeGone, oldest: LedgerRow, *, waiting: int, at: Clock) -> AlertEvent:
-    wait = counted(waiting, "trace waits undecided, and is", "traces wait undecided, and are")
+    wait = counted(waiting, "trace is undecided and will be", "traces are undecided and will be")
     if waiting >= _MOST_TOLD:
-        wait = f"{waiting} or more traces wait undecided, and are"
+        wait = f"{waiting} or more traces are undecided and will be"
     return _event(
         oldest,
         kind="evaluator_unhealthy",
-        summary=f"judge {fault.judge_name} is {'down' if isinstance(fault, JudgeDown) else 'gone'} ({fault.kind}): "
-        f"{wait} judged when it is back",
+        summary=f"judge {fault.judge_name} is {'down' if isinstance(fault, JudgeDown) else 'unavailable'} "
+        f"({fault.kind}): {wait} judged when it is available again",
         evidence={"kind": fault.kind, "undecided": waiting, "since": oldest.decided_at.isoformat()},
         at=at,
     )
@@ -117,7 +117,7 @@ def _back(oldest: LedgerRow, *, at: Clock) -> AlertEvent:
     return _event(
         oldest,
         kind="evaluator_healthy",
-        summary=f"judge {oldest.judge_name} is back: nothing is undecided any more",
+        summary=f"judge {oldest.judge_name} is available again: no trace is undecided any more",
         evidence={"since": oldest.decided_at.isoformat()},
         at=at,
     )

@@ -55,7 +55,7 @@ def side_of(store: Store, text: str) -> RunJudge:
             require_run(store, run_id)
         except NotFound as error:
             raise NotFound(
-                f"{error}; two versions of an app are compared with --by version, or with --cases on the same questions"
+                f"{error}; to compare two versions of an app use --by version, or --cases for the same questions"
             ) from None
         raise NothingToDecide(f"run {run_id!r} has no scores: `tracejudge ledger --run {run_id}` says why")
     if len(names) > 1:

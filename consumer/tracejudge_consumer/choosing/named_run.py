@@ -26,7 +26,7 @@ def require_run(store: Store, run_id: str) -> None:
 def no_run(run_id: str, known: Sequence[str]) -> NotFound:
     """The error for a run that is not among the `known` ones."""
     there = f"runs: {listed(known)}" if known else "no run has scores yet"
-    return NotFound(f"there is no run {run_id!r}; {there}; `tracejudge replay --run NAME` makes one")
+    return NotFound(f"there is no run {run_id!r}; {there}; `tracejudge replay --run NAME` creates one")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -37,7 +37,9 @@ def elsewhere(store: Store, *, environment: str | None, app: str | None) -> str 
     if environment is None or not there or environment in there:
         return None
     of = "" if app is None else f" of {app}"
-    return f"there is no trace{of} from environment {environment}, but from {listed(there)}: name one by --environment"
+    return (
+        f"there is no trace{of} from environment {environment}, but from {listed(there)}: name one with --environment"
+    )
 
 
 def require_judge_with_calls(store: Store, judge: str | None, *, configured: Collection[str]) -> None:
@@ -47,7 +49,7 @@ def require_judge_with_calls(store: Store, judge: str | None, *, configured: Col
         return
     called = sorted({row.judge_name for row in store.calls.cost(_BEGINNING, None)})
     if name not in called:
-        there = f"those with calls are {listed(called)}" if called else "none has made a call yet"
+        there = f"judges with calls: {listed(called)}" if called else "no judge has made a call yet"
         raise NotFound(f"there is no judge {name!r}: {there}")
 
 

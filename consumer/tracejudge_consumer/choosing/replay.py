@@ -60,11 +60,9 @@ def check_pairs(asked: Selection, specs: Iterable[JudgeSpec]) -> None:
     if asked.against is None:
         return
     if asked.where.version is None or asked.where.version == asked.against:
-        raise click.UsageError(
-            "--against VERSION needs another one beside it: --version names whose answers are judged"
-        )
+        raise click.UsageError("--against VERSION also needs --version: the version whose answers are judged")
     if asked.files or asked.sample is not None:
-        raise click.UsageError("--against pairs stored answers, all of them: leave out --from and --sample")
+        raise click.UsageError("--against pairs all stored answers: omit --from and --sample")
     check_pairwise(specs)
 
 

@@ -51,8 +51,7 @@ def check_one_value(name: str, first: str, second: str) -> None:
     """Raises BadParameter where a field is to have two values."""
     if first != second:
         raise click.BadParameter(
-            f"{name} is to be {first!r} and {second!r} at once, and no trace is both: name one value, and run the "
-            "command once for each",
+            f"{name} cannot be {first!r} and {second!r} at once: name one value, and run the command once per value",
             param_hint="--where",
         )
 

@@ -58,7 +58,7 @@ Examples:
 @config_option
 @json_option
 def channels(ctx: click.Context, config: str, as_json: bool) -> None:
-    """Where each channel stands: what waits for it, what it took, and whether it is dead."""
+    """State of each channel: messages waiting and sent, and whether it is dead."""
     if ctx.invoked_subcommand is not None:
         return
     settings = load_settings(config, require_caps=False)
@@ -71,7 +71,7 @@ def channels(ctx: click.Context, config: str, as_json: bool) -> None:
         click.echo(to_json({"channels": found}))
         return
     if not found:
-        click.echo("no [[notifiers]] in the settings: nobody is told of anything")
+        click.echo("no [[notifiers]] in the settings: nobody is notified")
         return
     rows = [
         [
@@ -86,8 +86,8 @@ def channels(ctx: click.Context, config: str, as_json: bool) -> None:
         ]
         for one in found
     ]
-    columns = [("channel", "left"), ("hears of", "left"), ("limit", "left"), ("state", "left"), ("waiting", "right")]
-    columns += [("taken", "right"), ("not sent", "right"), ("last taken", "left")]
+    columns = [("channel", "left"), ("receives", "left"), ("limit", "left"), ("state", "left"), ("waiting", "right")]
+    columns += [("sent", "right"), ("given up", "right"), ("last sent", "left")]
     out = console()
     out.print(table("Channels", columns, rows))
     for one in found:
@@ -134,18 +134,18 @@ class _Tried(NamedTuple):
 Examples:
   tracejudge alerts channels test
   tracejudge alerts channels test on-call
-A channel that keeps incidents (pagerduty, alertmanager) is told their end right after. No limit applies, and nothing is
-stored. Exit status 1 when a channel did not take it.""",
+On channels that track incidents (pagerduty, alertmanager) the test is resolved right away. No rate limit applies and
+nothing is stored. Exit status 1 if delivery to any channel failed.""",
 )
 @click.argument("name", required=False)
 @config_option
 @json_option
 def try_channels(name: str | None, config: str, as_json: bool) -> int:
-    """Send a test event to every channel, or to one."""
+    """Send a test event to one channel, or to all."""
     settings = load_settings(config, require_caps=False)
     names = [channel.channel for channel in settings.notifiers]
     if not names:
-        raise SettingsError([f"{config}: has no [[notifiers]]: there is nothing to try"])
+        raise SettingsError([f"{config}: has no [[notifiers]], so there is nothing to test"])
     if name is not None and name not in names:
         raise click.BadParameter(f"{name!r} is not one of {', '.join(map(repr, names))}", param_hint="NAME")
     if name is not None:
@@ -189,6 +189,6 @@ def _event(name: str, kind: EventKind) -> AlertEvent:
         severity="ticket",
         heuristic=False,
         at=datetime.now(timezone.utc),
-        summary=f"a test of channel {name}: nothing is wrong" if kind == "test" else f"the test of {name} is over",
+        summary=f"test of channel {name}: nothing is wrong" if kind == "test" else f"test of channel {name} is over",
         evidence={"channel": name},
     )

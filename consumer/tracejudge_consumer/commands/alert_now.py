@@ -61,7 +61,7 @@ def evidence_now(
 def show_now(out: Console, found: Sequence[tuple[SeriesStatus, Evidence]]) -> None:
     """Prints a few lines for each."""
     for status, evidence in found:
-        near = f"is at {100 * status.evidence:.0f} % of the evidence that fires"
+        near = f"is at {100 * status.evidence:.0f} % of the alarm level"
         what = "fires" if status.state == "firing" else near
         key = status.key
         where = f" [{slice_in_words(key.group)}]" if key.group else ""
@@ -70,9 +70,9 @@ def show_now(out: Console, found: Sequence[tuple[SeriesStatus, Evidence]]) -> No
         learned = "" if status.baseline is None else f"learned baseline {percent(status.baseline)} now; "
         out.print(
             f"  {learned}{rate_of(evidence.before)} in the {length_before(evidence)} before, "
-            f"{rate_of(evidence.since)} since {instant(evidence.started)} UTC, as of now"
+            f"{rate_of(evidence.since)} since {instant(evidence.started)} UTC, until now"
         )
         out.print(f"  {ident(slices_say(evidence))}")
         out.print(f"  {ident(evidence.reading.says)}")
         if evidence.worst:
-            out.print(f"  look at: {ident(', '.join(one.trace_id for one in evidence.worst))}")
+            out.print(f"  worst traces: {ident(', '.join(one.trace_id for one in evidence.worst))}")

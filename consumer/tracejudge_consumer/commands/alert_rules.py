@@ -46,18 +46,17 @@ class RuleShown:
     epilog="""\b
 Examples:
   tracejudge alerts rules
-  tracejudge alerts rules --rate 0.95 --per-hour 60      what classic thresholds would cost at such traffic
-Rules with a promise share it: all quality rules of an (environment, app) together raise at most as many false alarms as
-`[alerts] false_alarms` says, and all health rules as many again. A rule with `false_alarms` of its own has a part as
-large, of that. A threshold on a window promises nothing; beside it stands how often it fires by
-chance at the rate and volume seen so far.""",
+  tracejudge alerts rules --rate 0.95 --per-hour 60      false alarms of classic thresholds at this traffic
+Rules share a promise: all quality rules of an (environment, app) together raise at most `[alerts] false_alarms`, and
+all health rules as many again. A rule with its own `false_alarms` gets the same share of that instead. A threshold on
+a window promises nothing; for it the table shows how often it fires by chance at the rate and volume seen so far.""",
 )
 @config_option
 @json_option
-@click.option("--rate", type=Number(0.0, 1.0), default=None, help="The rate while all is well.")
-@click.option("--per-hour", type=Number(0.0, min_open=True), default=None, help="Judged traces an hour.")
+@click.option("--rate", type=Number(0.0, 1.0), default=None, help="Pass rate while healthy.")
+@click.option("--per-hour", type=Number(0.0, min_open=True), default=None, help="Judged traces per hour.")
 def list_rules(config: str, as_json: bool, rate: float | None, per_hour: float | None) -> None:
-    """What each rule demands, and what it promises about false alarms."""
+    """What each rule requires, and what it promises about false alarms."""
     settings = load_settings(config, require_caps=False)
     if (rate is None) != (per_hour is None):
         raise click.UsageError("give both --rate and --per-hour, or neither")
@@ -70,7 +69,7 @@ def list_rules(config: str, as_json: bool, rate: float | None, per_hour: float |
         click.echo(to_json({"rules": shown}))
         return
     if not shown:
-        click.echo("no [[rules]] in the settings: only the judges' own health is watched")
+        click.echo("no [[rules]] in the settings: only the health of the judges is monitored")
         return
     rows = [
         [
@@ -83,7 +82,7 @@ def list_rules(config: str, as_json: bool, rate: float | None, per_hour: float |
         ]
         for one in shown
     ]
-    columns = [("rule", "left"), ("watches", "left"), ("demands", "left"), ("app", "left"), ("severity", "left")]
+    columns = [("rule", "left"), ("watches", "left"), ("requires", "left"), ("app", "left"), ("severity", "left")]
     console().print(table("Rules", [*columns, ("false alarms in 30 days", "left")], rows))
 
 
@@ -99,7 +98,7 @@ def in_severity(rule: Rule, severity: Severity) -> str:
     """A ticket, or a page and from which fall on."""
     if severity == "ticket" or rule.type == "volume" or not rule.page_drop:
         return severity
-    return f"page where it fell by {percent_points(rule.page_drop)} or more, else a ticket"
+    return f"page for a fall of {percent_points(rule.page_drop)} or more, else ticket"
 
 
 def _shown(
@@ -145,9 +144,9 @@ def _shown(
 
 def _promise(one: RuleShown) -> str:
     if one.per_30d is None:
-        return "by chance: not known before a window is judged"
+        return "by chance: unknown until a window has been judged"
     if one.promised:
         part = f"{100 * (one.part or 0.0):.3g} % of {one.false_alarms}"
-        of = "its own promise" if one.own_promise else one.budget
+        of = "own promise" if one.own_promise else one.budget
         return f"at most {one.per_30d:.2g} ({of}: {part})" + (f", {one.series} series" if one.series > 1 else "")
     return f"{one.per_30d:.2g} by chance"

@@ -48,31 +48,30 @@ Examples:
   tracejudge alerts show 9f2c41d08e6b4b0f8f6c2a5d3e1b7a90 --html alert.html --texts
   tracejudge alerts show 9f2c41d0 --measure 300d
 
-The beginning of an id is enough where only one event has it. The evidence is computed anew from the scores that are
-stored, as of the alert: traces judged later play no part. Of an event that is no alert, what was stored with it is
-shown.""",
+A unique prefix of the id is enough. The evidence is recomputed from stored scores as of the alert; traces judged later
+are ignored. For an event that is not an alert, the data stored with it is shown.""",
 )
 @click.argument("event_id")
 @config_option
 @json_option
-@click.option("--html", "target", type=OutFile(), default=None, help="Write the page here.")
+@click.option("--html", "target", type=OutFile(), default=None, help="Write an HTML page to this file.")
 @click.option(
     "--measure",
     "days",
     type=Span(),
     default=None,
-    help="Play the rule over its own healthy history for so long (300d), and count its false alarms.",
+    help="Simulate the rule on its own healthy history for this long (such as 300d) and count its false alarms.",
 )
-@click.option("--texts", is_flag=True, help="Quote question, answer and passages of the worst traces in it.")
+@click.option("--texts", is_flag=True, help="Include question, answer and passages of the worst traces in the page.")
 def show(event_id: str, config: str, as_json: bool, target: str | None, days: timedelta | None, texts: bool) -> None:
-    """Where it fell, retrieval or generation, the worst traces, and how far to trust the rule."""
+    """Where the rate fell, retrieval or generation, the worst traces, and the rule's track record."""
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         event = as_held_now(_event(store, event_id), {one.event_id for one in stored_held(store)})
         if not tells_of_a_fall(event):
             if target is not None:
                 raise NotFound(
-                    f"event {event.event_id} is of kind {event.kind!r} and has no page; that of its alert is that of "
+                    f"event {event.event_id} is of kind {event.kind!r} and has no page; see its alert, "
                     f"{event.evidence.get('fired_event_id', 'no firing event')}"
                 )
             _tell(event, as_json=as_json)
@@ -99,10 +98,10 @@ def _event(store: Store, event_id: str) -> AlertEvent:
         return exact[0]
     found = store.alert_events.beginning(event_id, limit=3) if len(event_id) >= _SHORTEST_ID else []
     if not found:
-        raise NotFound(f"no alert event {ident(event_id)!r}; `tracejudge alerts` lists them with their ids")
+        raise NotFound(f"no alert event {ident(event_id)!r}; `tracejudge alerts` lists the ids")
     if len(found) > 1:
         names = ", ".join(one.event_id for one in found[:2])
-        raise NotFound(f"several alert events begin with {ident(event_id)!r}, such as {names}: write more of the id")
+        raise NotFound(f"several alert events begin with {ident(event_id)!r}, such as {names}: give more of the id")
     return found[0]
 
 
@@ -110,12 +109,12 @@ def _measured(settings: Settings, explainer: AlertEvidence, evidence: Evidence, 
     name = evidence.event.series.rule
     rule = next((one for one in settings.rules if one.name == name), None)
     if rule is None:
-        raise NotFound(f"rule {name!r} is no longer in the settings, so it cannot be played again; leave --measure out")
+        raise NotFound(f"rule {name!r} is no longer in the settings, so it cannot be simulated; omit --measure")
     with progress_bar(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()) as bar:
-        task = bar.add_task("playing healthy days again", total=days)
+        task = bar.add_task("simulating healthy days", total=days)
         found = explainer.measured(evidence, rule, days=days, told=lambda day: bar.update(task, completed=day))
     if found.resampled is None:
-        click.echo("less than a day of healthy history: nothing to play again", err=True)
+        click.echo("less than a day of healthy history: nothing to simulate", err=True)
     return found
 
 
@@ -143,14 +142,14 @@ def show_evidence(out: Console, evidence: Evidence) -> None:
     _line(out, "where", slices_say(evidence))
     for finding in evidence.findings[1:5]:
         _line(out, "", finding_says(finding))
-    _line(out, "which half", evidence.reading.says)
+    _line(out, "component", evidence.reading.says)
     for measure in evidence.reading.measures:
         if measure.moved:
             of = percent if measure.unit == "share" else "{:.4g}".format
             _line(out, "", f"{measure.name}: {of(measure.before)} before, {of(measure.since)} since")
     if evidence.passages is not None:
         before, since = percent(evidence.passages.before), percent(evidence.passages.since)
-        _line(out, "", f"traffic without passages to judge by: {before} before, {since} since")
+        _line(out, "", f"traffic without passages to judge: {before} before, {since} since")
     if (judge := judge_says(event)) is not None:
         _line(out, "judge", judge)
     _line(out, "trust", record_says(evidence.record, app=event.series.app))

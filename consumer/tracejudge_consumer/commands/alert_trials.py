@@ -32,7 +32,7 @@ from tracejudge_consumer.terminal.rendering import console, ident, instant, perc
 from tracejudge_consumer.wiring import connect_store, stored_held, stored_judges, stored_series
 
 NO_SERIES: Final = (
-    "no series yet: the alert loop (`tracejudge watch`) has folded no scores, or there are no [[rules]]; scores rest "
+    "no series yet: the alert loop (`tracejudge watch`) has read no scores, or there are no [[rules]]; scores rest "
     "before they are folded, a minute at most with the settle_s there is by default"
 )
 
@@ -45,7 +45,7 @@ Examples:
   tracejudge alerts test rules_test.toml --json
 Example file:
   [[tests]]
-  name = "a real fall is told within a day, and its end"
+  name = "a real fall is reported within a day, and its end"
   judge = "lexical"
   stretches = [{ hours = 120, rate = 0.95 }, { hours = 24, rate = 0.80 }, { hours = 72, rate = 0.95 }]
   expect = [
@@ -56,22 +56,22 @@ Example file:
   name = "noise stays silent"
   stretches = [{ hours = 720, rate = 0.95, per_hour = 20 }]
   [[tests]]
-  name = "a rule that groups by category tells which one fell"
+  name = "a rule that groups by category reports which one fell"
   stretches = [{ hours = 240, rate = 0.95, slices = [{ share = 0.4, says = { category = "billing" } }] },
     { hours = 24, rate = 0.95, slices = [{ share = 0.4, says = { category = "billing" }, rate = 0.6 }] }]
   expect = [{ rule = "by-category", kind = "firing", group = { category = "billing" } }]
 
-`says` may hold what rules group by: version, category, stratum, model, prompt_version, index_version, language, status,
-"tags.NAME"; beside a stretch's `slices` it is of all its traffic. The rules are those of the settings, or the file's
-own [[rules]]. `expect` lists every event they give, in order; a test with only = ["lexical-drift"] looks at those of
-that rule alone. The traffic is drawn by chance, the same with the same `seed` (1 if unsaid): of many seeds a few may
-alarm without a fall, within the promise. Exit status 1 when a test fails.""",
+`says` sets fields that rules group by: version, category, stratum, model, prompt_version, index_version, language,
+status, "tags.NAME"; next to a stretch's `slices` it applies to all its traffic. Rules come from the settings, or from
+[[rules]] in the file. `expect` lists every expected event, in order; only = ["lexical-drift"] checks that rule alone.
+Traffic is random but reproducible by `seed` (default 1): among many seeds a few raise a false alarm, within the
+promise. Exit status 1 if a test fails.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option
 @json_option
 def try_rules(file: str, config: str, as_json: bool) -> int:
-    """Try the rules on made-up traffic, with the events one expects."""
+    """Test the rules on simulated traffic against expected events."""
     try:
         trials = TrialFile.model_validate(read_toml(Path(file)))
     except ValidationError as error:
@@ -83,7 +83,7 @@ def try_rules(file: str, config: str, as_json: bool) -> int:
         settings = load_settings(config, require_caps=False)
         rules, promises = settings.rules, settings.alerts.promises
     if not rules:
-        raise SettingsError([f"{file}: has no [[rules]], and neither has {config}: there is nothing to try"])
+        raise SettingsError([f"{file}: has no [[rules]], nor does {config}: there is nothing to test"])
     try:
         results = [run_trial(trial, rules, promises=promises) for trial in trials.tests]
     except ValueError as error:  # too many rows, or a rule that is not there
@@ -109,14 +109,16 @@ def _tell(result: TrialResult) -> None:
     epilog="""\b
 Example:
   tracejudge alerts backtest --since 30d
-Mark what was really wrong with `tracejudge alerts mark`: alerts outside of marked time count as false. Rules that learn
-a baseline are quiet at the beginning of the time chosen.""",
+Mark real incidents with `tracejudge alerts mark`: alerts outside marked incidents count as false. Rules with a learned
+baseline stay silent at the start of the time range.""",
 )
 @config_option
 @json_option
-@click.option("--since", type=Moment(), default="30d", show_default=True, help="Scores judged from then on.")
+@click.option(
+    "--since", type=Moment(), default="30d", show_default=True, help="Start of the time range, by judging time."
+)
 def try_history(config: str, as_json: bool, since: datetime) -> None:
-    """What the rules of the settings would have said about the scores that are stored."""
+    """Run the configured rules on stored scores: what would have fired?"""
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         found = backtest(
@@ -143,7 +145,7 @@ def _scores(store: Store, since: datetime) -> Iterator[Score]:
 
 def _show(found: Backtest) -> None:
     out = console()
-    out.print(f"{counted(found.rows, 'score')} folded")
+    out.print(f"{counted(found.rows, 'score')} read")
     for event in found.events:
         out.print(f"{instant(event.served_at)}  {event.kind:<8} {ident(event.series.rule)}: {ident(event.summary)}")
     rows = [
@@ -158,15 +160,15 @@ def _show(found: Backtest) -> None:
         for place in found.places
     ]
     columns = [("app", "left"), ("environment", "left"), ("days", "right"), ("alerts", "right")]
-    columns += [("outside incidents", "right"), ("false ones promised at most", "right")]
+    columns += [("outside incidents", "right"), ("promised false alarms (max)", "right")]
     out.print(table("Alerts", columns, rows))
     for place in found.places:
         if place.unpromised:
-            out.print(f"{ident(place.app)}: {place.unpromised} more of classic thresholds, which promise nothing")
+            out.print(f"{ident(place.app)}: {place.unpromised} more from classic thresholds, which promise nothing")
     for incident in found.incidents:
         mark = incident.incident
-        told = "not told" if incident.delay_s is None else f"told after {_span(incident.delay_s)}"
-        out.print(f"incident of {instant(mark.start)} ({ident(mark.note) or 'no note'}): {told}")
+        told = "not detected" if incident.delay_s is None else f"detected after {_span(incident.delay_s)}"
+        out.print(f"incident at {instant(mark.start)} ({ident(mark.note) or 'no note'}): {told}")
 
 
 @click.command(
@@ -174,15 +176,15 @@ def _show(found: Backtest) -> None:
     epilog="""\b
 Example:
   tracejudge alerts explain
-"1 h" and "1 d" are the smallest falls that would be told within an hour and a day on average, at the judged volume of
-the last day: nobody can see less with so few traces. The share of the promise of its app (`[alerts] false_alarms`) says
-how much evidence a series needs: with half of it twice as much. Of series that fire, or are near to it, the evidence is
-told as of now: where it fell, retrieval or generation, what to read.""",
+"1 h" and "1 d" are the smallest falls that would be detected within an hour and a day on average, at the judged volume
+of the last day; no method can do better with so few traces. A series with half of its app's false-alarm promise
+(`[alerts] false_alarms`) needs twice the evidence to fire. For series that fire or are close to it, current evidence is
+shown: where the rate fell, retrieval or generation, which traces to read.""",
 )
 @config_option
 @json_option
 def explain(config: str, as_json: bool) -> None:
-    """How near each series is to firing, and what it could see."""
+    """How close each series is to firing, and the smallest fall it can detect."""
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         series = [status for status in stored_series(settings, store) if status.key.rule != JUDGE_DRIFT_RULE]
@@ -240,7 +242,7 @@ def explain(config: str, as_json: bool) -> None:
     out = console()
     out.print(
         table(
-            "Series: shares of the promise, and of the evidence that fires; smallest falls told in 1 h and 1 d",
+            "Series: share of the promise, evidence in % of the alarm level, smallest fall detected within 1 h and 1 d",
             [*columns, ("1 h", "right"), ("1 d", "right")],
             rows,
         )

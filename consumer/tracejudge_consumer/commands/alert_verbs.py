@@ -42,8 +42,8 @@ def _said(command: _Command) -> _Command:
     for option in (
         json_option,
         config_option,
-        click.option("--by", default=None, help="Who says so.  [default: the user's name]"),
-        click.option("--note", default="", help="Why; kept beside it."),
+        click.option("--by", default=None, help="Your name, recorded with the action.  [default: the user's name]"),
+        click.option("--note", default="", help="Reason, recorded with the action."),
     ):
         command = option(command)
     return command
@@ -58,13 +58,13 @@ def _matchers(command: _Command) -> _Command:
     epilog="""\b
 Example:
   tracejudge alerts accept rule=drift app=shop --note "v42 answers shorter, agreed with the team"
-The evidence and a learned baseline begin anew with what came since the fall. A rule with a minimum only starts again:
-change its minimum if the new level is to stay.""",
+Evidence and learned baseline restart from the scores since the fall. A minimum rule only restarts: change its minimum
+if the new level is here to stay.""",
 )
 @_matchers
 @_said
 def accept(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
-    """Close open alerts: how it is now is the new normal."""
+    """Close open alerts: the current level is the new normal."""
     _close("accept", matchers, **said)
 
 
@@ -73,7 +73,7 @@ def accept(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
     epilog="""\b
 Example:
   tracejudge alerts dismiss event_id=9f2c41...
-A learned baseline learns all that was delivered since, so that the same chance does not fire on and on.""",
+A learned baseline also learns the scores since then, so that the same chance event does not fire again and again.""",
 )
 @_matchers
 @_said
@@ -87,12 +87,12 @@ def dismiss(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
     epilog="""\b
 Example:
   tracejudge alerts acknowledge event_id=9f2c41... --note "looking into it"
-The alert stays open; it is not told again (`remind_after` of its rule), unless it grows into a page.""",
+The alert stays open but sends no more reminders (`remind_after` of its rule) unless it escalates to a page.""",
 )
 @_matchers
 @_said
 def acknowledge(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
-    """Say that somebody looks after open alerts."""
+    """Acknowledge open alerts: somebody is working on them."""
     _close("acknowledge", matchers, **said)
 
 
@@ -102,29 +102,29 @@ def acknowledge(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
 Example:
   tracejudge alerts silence app=shop --for 2h --note "index is being rebuilt"
   tracejudge alerts silence rule=drift --until 2026-02-01T08:00:00Z
-Detectors go on, events are stored; only the channels do not hear of them.""",
+Detection continues and events are stored; only notifications stop.""",
 )
 @_matchers
 @_said
-@click.option("--for", "span", type=Span(), default=None, help="How long, from now on: 30m, 2h, 7d ...")
-@click.option("--until", type=Moment(), default=None, help="Until then, instead.")
+@click.option("--for", "span", type=Span(), default=None, help="Duration from now: 30m, 2h, 7d ...")
+@click.option("--until", type=Moment(), default=None, help="End of the silence, instead of --for.")
 def silence(matchers: tuple[tuple[str, str], ...], span: timedelta | None, until: datetime | None, **said: Any) -> None:
-    """Keep the events of some series from all channels for a while."""
+    """Mute notifications of some series for a while."""
     if not matchers:
-        raise click.UsageError("name what to silence, such as app=shop; environment=production silences all of it")
+        raise click.UsageError("name what to silence, such as app=shop, or environment=production for all of it")
     if (span is None) == (until is None):
-        raise click.UsageError("say how long, with --for or with --until")
+        raise click.UsageError("give --for or --until")
     settings = load_settings(said["config"], require_caps=False)
     with connect_store(settings) as store:
         end = store.now() + span if span is not None else until
         if end is None or end <= store.now():
-            raise click.BadParameter("lies in the past; write an instant to come", param_hint="--until")
+            raise click.BadParameter("is in the past; give a future instant", param_hint="--until")
         action = _record(store, "silence", matchers, end=end, **said)
         met = [one for one in stored_series(settings, store) if action.matches(one.key, event_id=one.alert_event_id)]
     _told(action, said)
     if not met and dict(matchers).get("rule") not in (HEALTH_RULE, CHANNEL_RULE):  # these two have no series
         click.echo(
-            "note: no series matches that now (`tracejudge alerts` lists them); it holds for those to come", err=True
+            "note: no series matches now (`tracejudge alerts` lists them); the silence applies to future ones", err=True
         )
 
 
@@ -133,14 +133,14 @@ def silence(matchers: tuple[tuple[str, str], ...], span: timedelta | None, until
     epilog="""\b
 Example:
   tracejudge alerts mark app=shop --from 2026-01-31T12:00:00Z --to 2026-01-31T15:00:00Z --note "index was empty"
-It changes no alert: back-tests measure against it.""",
+It changes no alert; backtests are measured against it.""",
 )
 @_matchers
 @_said
-@click.option("--from", "start", type=Moment(), required=True, help="When it began.")
-@click.option("--to", "end", type=Moment(), default=None, help="When it was over.  [default: not yet]")
+@click.option("--from", "start", type=Moment(), required=True, help="Start of the incident.")
+@click.option("--to", "end", type=Moment(), default=None, help="End of the incident.  [default: ongoing]")
 def mark(matchers: tuple[tuple[str, str], ...], start: datetime, end: datetime | None, **said: Any) -> None:
-    """Say that something was really wrong, and when."""
+    """Record a real incident, with start and end."""
     if end is not None and end <= start:
         raise click.BadParameter("is not after --from", param_hint="--to")
     with _store(said) as store:
@@ -150,9 +150,9 @@ def mark(matchers: tuple[tuple[str, str], ...], start: datetime, end: datetime |
 @click.command(name="actions", epilog="\b\nExample:\n  tracejudge alerts actions --since 30d")
 @config_option
 @json_option
-@click.option("--since", type=Moment(), default="30d", show_default=True, help="Done from then on.")
+@click.option("--since", type=Moment(), default="30d", show_default=True, help="Start of the time range.")
 def actions(config: str, as_json: bool, since: datetime) -> None:
-    """What people did about alerts."""
+    """List actions that people took on alerts."""
     with connect_store(load_settings(config, require_caps=False)) as store:
         found = [action for action in read_actions(store) if action.at >= since]
     if as_json:
@@ -177,7 +177,7 @@ def actions(config: str, as_json: bool, since: datetime) -> None:
 def _close(verb: Verb, matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
     if not matchers:
         raise click.UsageError(
-            f"name what to {verb}, such as event_id=... or rule=... app=...; `tracejudge alerts` lists"
+            f"name what to {verb}, such as event_id=... or rule=... app=...; `tracejudge alerts` lists them"
         )
     settings = load_settings(said["config"], require_caps=False)
     with connect_store(settings) as store:
@@ -199,7 +199,7 @@ def _close(verb: Verb, matchers: tuple[tuple[str, str], ...], **said: Any) -> No
             app = ident(status.key.app) or "all apps"
             where = f" [{slice_in_words(status.key.group)}]" if status.key.group else ""
             click.echo(f"  {ident(status.key.rule)}: {ident(status.key.judge_id)} of {app}{where}")
-        click.echo("The alert loop does it in its next round, within about a minute.")
+        click.echo("The alert loop applies it in its next round, within about a minute.")
 
 
 def _whole_ids(matchers: tuple[tuple[str, str], ...], open_ids: Sequence[str]) -> tuple[tuple[str, str], ...]:

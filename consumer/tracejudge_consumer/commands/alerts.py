@@ -33,16 +33,18 @@ MOST: Final = 10_000
 _MOST_PAST: Final = 20
 
 _since_option = click.option(
-    "--since", type=Moment(), default="7d", show_default=True, callback=typed_last, help="Events from then on."
+    "--since", type=Moment(), default="7d", show_default=True, callback=typed_last, help="Start of the time range."
 )
 _limit_option = click.option(
     "--limit",
     type=click.IntRange(1, MOST),
     default=None,
     callback=typed_last,
-    help="At most so many past events, the latest.  [default: 20; with --json 50, open ones among them]",
+    help="Maximum number of past events, latest first.  [default: 20; with --json 50, open ones included]",
 )
-_all_option = click.option("--all", "everything", is_flag=True, callback=typed_last, help="All events since then.")
+_all_option = click.option(
+    "--all", "everything", is_flag=True, callback=typed_last, help="Show all events in the time range."
+)
 
 
 @click.group(
@@ -66,7 +68,7 @@ Examples:
 def command(
     ctx: click.Context, config: str, as_json: bool, since: datetime, limit: int | None, everything: bool
 ) -> None:
-    """Past alert events, and the state of every series (`alerts list`); with a command, say something about them."""
+    """State of every series, and past alert events (`alerts list`); the commands below act on alerts."""
     if ctx.invoked_subcommand is None:
         _list(config, as_json=as_json, since=since, limit=MOST if everything else limit)
 
@@ -78,7 +80,7 @@ Examples:
   tracejudge alerts list --since 30d
   tracejudge alerts list --limit 500 --json
 
-Open alerts stand first, with all that is known; of past events the latest, in two lines each.""",
+Open alerts come first, in full, then the latest past events in two lines each.""",
 )
 @config_option
 @json_option
@@ -86,7 +88,7 @@ Open alerts stand first, with all that is known; of past events the latest, in t
 @_limit_option
 @_all_option
 def list_alerts(config: str, as_json: bool, since: datetime, limit: int | None, everything: bool) -> None:
-    """The state of every series, and past alert events: as without a command."""
+    """State of every series, and past alert events (the default command)."""
     _list(config, as_json=as_json, since=since, limit=MOST if everything else limit)
 
 
@@ -131,18 +133,18 @@ def _list(config: str, *, as_json: bool, since: datetime, limit: int | None) -> 
         # Headings of one word: a table has as many columns as fit the words in them.
         columns += [("boundary", "right"), ("evidence", "right"), ("n_eff", "right"), ("scored", "left")]
         out.print(
-            table("Series: one fires when its evidence for a rate below the boundary reaches 100 %", columns, rows)
+            table("Series: a series fires when its evidence for a rate below the boundary reaches 100 %", columns, rows)
         )
     if still_open:
         out.print(Text("Open", style="italic"))
     for event in still_open:
         show_event(out, event)
     if past:
-        out.print(Text("Past events, the latest first; `tracejudge alerts show ID` has all of one", style="italic"))
+        out.print(Text("Past events, latest first; `tracejudge alerts show ID` shows an event in full", style="italic"))
     for event in past:
         show_briefly(out, event)
     if more > 0:
-        out.print(f"... {more} more since {instant(since)} UTC: a later --since, a higher --limit, or --all")
+        out.print(f"... {more} more since {instant(since)} UTC: use a later --since, a higher --limit, or --all")
     if not still_open and not past:
         out.print(f"no events since {instant(since)} UTC")
 

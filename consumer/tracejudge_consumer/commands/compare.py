@@ -46,14 +46,14 @@ from tracejudge_consumer.wiring import connect_store
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
-_ONLY_LIVE: Final = "--where is for two versions on different live traffic: --by version, without --cases"
+_ONLY_LIVE: Final = "--where is only for versions on different live traffic: use --by version, without --cases"
 
 
 @click.command(
     name="compare",
     epilog="""\b
-A and B are RUN or RUN:JUDGE; live traffic is the run `live`. With --cases, or with --by version where no run is
-called so, they are VERSIONS. Examples:
+A and B are RUN or RUN:JUDGE; live traffic is the run `live`. With --cases, or with --by version if no run has that
+name, they are VERSIONS. Examples:
   tracejudge compare live:lexical try-1              the live heuristic and a replay's judge
   tracejudge compare live:lexical live:faithfulness  two judges on live traffic
   tracejudge compare try-1 try-2 --since 30d --flips 20 --by category
@@ -62,26 +62,33 @@ called so, they are VERSIONS. Examples:
   tracejudge compare v41 v42 --cases --judge faithfulness   two pipelines on the same questions (case_id)
   tracejudge compare v41 v42 --cases --judge duel --run duel-1   by a pairwise judge: whose answers are better?
 
-Where people labelled traces (`tracejudge label`, or labels in an ingested file), both are also held against what the
-judge measures: sensitivity, specificity and balanced accuracy. Kappa is agreement beyond chance. p is McNemar's exact
-test of the flips.""",
+Where human labels exist (`tracejudge label`, or labels in an ingested file), both are also compared with them, for what
+the judge measures: sensitivity, specificity and balanced accuracy. Kappa is agreement beyond chance. p is McNemar's
+exact test on the flips.""",
 )
 @click.argument("a")
 @click.argument("b")
 @config_option
 @json_option
 @click.option("--cases", is_flag=True, help="A and B are versions of the app that answered the same questions.")
-@click.option("--judge", default=None, help="With --cases: whose verdicts.  [default: the only one there is]")
-@click.option("--run", "case_run", default=LIVE_RUN, show_default=True, help="With --cases: the run of the verdicts.")
-@click.option("--since", type=Moment(), default=None, help="Only traces served from then on.  [default: all]")
-@click.option("--until", type=Moment(), default=None, help="Only traces served before.  [default: all]")
+@click.option("--judge", default=None, help="With --cases: judge whose verdicts are compared.  [default: the only one]")
+@click.option("--run", "case_run", default=LIVE_RUN, show_default=True, help="With --cases: run of the verdicts.")
+@click.option("--since", type=Moment(), default=None, help="Only traces served at or after this time.  [default: all]")
+@click.option("--until", type=Moment(), default=None, help="Only traces served before this time.  [default: all]")
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--by", type=click.Choice(["version", "category", "app"]), default=None, help="Slice by this field.")
 @where_option
-@click.option("--criterion", default=None, help="Hold both against labels of this.  [default: what each measures]")
 @click.option(
-    "--flips", "kept_flips", type=click.IntRange(0, 1000), default=6, show_default=True, help="Flips to show."
+    "--criterion", default=None, help="Compare both with labels of this criterion.  [default: what each measures]"
+)
+@click.option(
+    "--flips",
+    "kept_flips",
+    type=click.IntRange(0, 1000),
+    default=6,
+    show_default=True,
+    help="Maximum number of flips shown.",
 )
 def command(
     a: str,
@@ -102,7 +109,7 @@ def command(
 ) -> None:
     """Pass rates, flips and agreement of A and B on the traces that both judged."""
     if not cases and (judge is not None or case_run != LIVE_RUN):
-        raise click.UsageError("--judge and --run are for --cases; else write RUN:JUDGE for A and B")
+        raise click.UsageError("--judge and --run need --cases; otherwise write RUN:JUDGE for A and B")
     check_order(since, until)
     fields = trace_fields(also)
     if fields and (cases or by != "version"):
@@ -151,8 +158,7 @@ def command(
             )
         if result.pairs == 0:
             raise NothingToDecide(
-                f"no trace has a score in both {a} and {b}: `tracejudge replay` judges stored traces under another "
-                "judge"
+                f"no trace has a score in both {a} and {b}: `tracejudge replay` judges stored traces with another judge"
             )
     said = in_words(result, answers=cases)
     if as_json:
@@ -162,7 +168,7 @@ def command(
     _show(a, b, result, cases=cases, said=said)
     if cases and (chosen.only_a or chosen.only_b):
         click.echo(
-            f"Not compared: {counted(chosen.only_a, 'question')} that only A has verdicts on, {chosen.only_b} only B."
+            f"Not compared: {counted(chosen.only_a, 'question')} with verdicts of A only, {chosen.only_b} of B only."
         )
 
 
@@ -196,7 +202,7 @@ def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -
         out.print()
         columns = [("", "left"), ("labels", "right"), ("passes the good", "right"), ("95 %", "right")]
         columns += [("fails the bad", "right"), ("95 %", "right"), ("balanced accuracy", "right"), ("95 %", "right")]
-        out.print(table("Against people", columns, labelled))
+        out.print(table("Agreement with human labels", columns, labelled))
     if result.slices:
         out.print()
         columns = [("slice", "left"), ("traces", "right"), ("same verdict", "right"), ("B - A", "right")]
@@ -219,7 +225,7 @@ def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -
     for sentence in said:
         out.print(sentence)
     compared = "the pipelines on these questions" if cases else "the judges"
-    out.print(f"Rates here are of these very {one}s, unweighted: they compare {compared}, not the traffic.")
+    out.print(f"Rates cover exactly these {one}s, unweighted: they compare {compared}, not the traffic.")
 
 
 def _side_row(named: tuple[str, str, Side]) -> list[str]:

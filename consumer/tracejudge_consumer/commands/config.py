@@ -35,7 +35,7 @@ Examples:
 @config_option
 @json_option
 def check(config: str, as_json: bool) -> None:
-    """Read the settings, say all faults at once (exit 64), or what is in force."""
+    """Validate the settings: report all errors (exit 64), or show the effective settings."""
     settings = load_settings(config)
     if as_json:
         ids = {spec.name: spec.judge_id() for spec in settings.judges}
@@ -69,7 +69,7 @@ def _show(config: str, settings: Settings) -> None:
     for rule in settings.rules:
         severity = effective_severity(rule, heuristic=rule.judge in heuristics)
         promised = settings.alerts.promises.of(rule, environment=rule.environment, app=rule.app)
-        whose = "a promise of its own" if rule.false_alarms is not None else "shared by all rules"
+        whose = "own promise" if rule.false_alarms is not None else "shared by all rules"
         promise = f"false alarms {promised} ({whose})" if rule.budget is not None else "no promise about false alarms"
         out.print(
             f"rule   {rule.name}: {watched(rule)} of {rule.environment} {rule.demand}, {promise}, "

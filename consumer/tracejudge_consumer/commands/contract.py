@@ -29,28 +29,30 @@ Examples:
   tracejudge contract keep > keep-vectors.json""",
 )
 def command() -> None:
-    """The wire contract, for producers in any language."""
+    """Wire contract, for producers in any language."""
 
 
 @command.command(
     name="check",
     epilog="""\b
 Examples:
-  tracejudge contract check answers.jsonl             what is wrong, line by line; exit 1 when something is
-  tracejudge contract check answers.jsonl.gz --json   one object a line, the sums last
+  tracejudge contract check answers.jsonl             list problems line by line; exit 1 if there are any
+  tracejudge contract check answers.jsonl.gz --json   one object per line, totals last
 
-One record a line, as a producer would send it (a file for `ingest` may lack more). For a fault the consumer refuses the
-line; a note is about a line it takes, but surely not as meant.""",
+One record per line, as a producer would send it (a file for `ingest` may omit more). The consumer refuses a line with a
+fault; a note marks a line it accepts, but probably not as intended.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @json_option
-@click.option("--max-lines", type=click.IntRange(1), default=20, show_default=True, help="Show at most so many lines.")
+@click.option(
+    "--max-lines", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of lines shown."
+)
 @click.option(
     "--max-record-bytes", type=click.IntRange(1), default=DEFAULT_MAX_RECORD_BYTES, show_default=True,
-    help="The limit of the queue.",
+    help="Record size limit of the queue.",
 )  # fmt: skip
 def check(file: str, as_json: bool, max_lines: int, max_record_bytes: int) -> int:
-    """Tell what is wrong with a file of records, line by line."""
+    """Check a file of records and list problems line by line."""
     findings = FileFindings()
     shown = 0
     now = datetime.now(timezone.utc)
@@ -114,5 +116,5 @@ def schema() -> None:
 
 @command.command(name="keep", epilog="\b\nExamples:\n  tracejudge contract keep > keep-vectors.json")
 def keep() -> None:
-    """Print the sampling hash in words, with the decisions that every implementation must reproduce."""
+    """Describe the sampling hash, with test vectors that every implementation must reproduce."""
     click.echo(json.dumps(published("keep"), indent=2, ensure_ascii=False))

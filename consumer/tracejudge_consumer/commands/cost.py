@@ -51,14 +51,18 @@ Examples:
   tracejudge cost                       the last 7 days, by judge
   tracejudge cost --since 30d --by day --by judge
   tracejudge cost --since 24h --by app --json
-Every call to a model counts, failed ones too. A call that may have been billed and gave no answer is counted at the
-most it can have cost; a verdict that came from the cache costs nothing.""",
+Every model call counts, including failed ones. A call that may have been billed but gave no answer is counted at its
+maximum possible cost; a verdict from the cache costs nothing.""",
 )
 @config_option
 @json_option
-@click.option("--since", type=Moment(), default="7d", show_default=True, help="From when on, by start of the call.")
+@click.option(
+    "--since", type=Moment(), default="7d", show_default=True, help="Start of the time range, by start of the call."
+)
 @click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
-@click.option("--by", "by", multiple=True, type=click.Choice(list(_BY)), help="Group by.  [default: judge]")
+@click.option(
+    "--by", "by", multiple=True, type=click.Choice(list(_BY)), help="Group by this field; repeatable.  [default: judge]"
+)
 @click.option("--judge", default=None, help="Only this judge (name or JudgeId).")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--environment", default=None, help="Only this environment.  [default: all]")
@@ -74,7 +78,7 @@ def command(
     environment: str | None,
     run_id: str | None,
 ) -> None:
-    """What judging cost: calls, tokens, money."""
+    """Cost of judging: calls, tokens, money."""
     check_order(since, until)
     by = tuple(dict.fromkeys(by)) or ("judge",)
     wanted = {"app": app, "environment": environment, "run_id": run_id}
@@ -103,7 +107,7 @@ def command(
     out.print(cost_table([*lines, total] if len(lines) > 1 else lines, by=by))
     if total.unpriced:
         out.print(
-            f"no price is known of {total.unpriced} of {counted(total.calls, 'call')}: set "
+            f"no price is known for {total.unpriced} of {counted(total.calls, 'call')}: set "
             "usd_per_million_input_tokens and usd_per_million_output_tokens of their judge"
         )
 

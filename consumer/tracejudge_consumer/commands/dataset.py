@@ -50,7 +50,7 @@ Examples:
 )
 @group_config_option
 def command() -> None:
-    """Datasets out of stored traffic: build a version, tell two apart, hand one to LlamaIndex."""
+    """Datasets from stored traffic: build versions, compare them, export for LlamaIndex."""
 
 
 @command.command(
@@ -61,25 +61,41 @@ Examples:
   tracejudge dataset build questions/ --share 0.05 --at-most 500 --stratify category --stratify tags.tier
   tracejudge dataset build everything/ --since 7d --share 1 --near 1
 
-Of every day and stratum a share is taken, at least one; every labelled trace is. Of traces with the same question one
-stays, and of those that differ by a few letters (--near). E-mail addresses, phone and card numbers, keys and the ids of
-users and sessions are removed: what has no form, such as a person's name, is not. Built again over the same traffic it
-gives the same version. What `tracejudge forget` deletes later stays in files: build anew, and drop the old ones.""",
+Takes a share of every day and stratum, at least one trace, and every labelled trace. Of traces with the same or nearly
+the same question (--near) one is kept. E-mail addresses, phone and card numbers, keys, and user and session ids are
+removed; data without a fixed format, such as names, is not. The same traffic gives the same version. `tracejudge
+forget` does not reach files already written: build again and delete the old ones.""",
 )
 @click.argument("folder", type=click.Path(file_okay=False))
 @config_option
 @json_option
-@click.option("--since", type=Moment(), default="90d", show_default=True, help="Traffic from then on.")
-@click.option("--until", type=Moment(), default=None, help="Traffic up to then.  [default: now]")
+@click.option("--since", type=Moment(), default="90d", show_default=True, help="Start of the time range.")
+@click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
 @click.option("--environment", default="production", show_default=True, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", "app_version", default=None, help="Only this release of the app.")
-@click.option("--share", type=Number(0, 1, min_open=True), default=0.02, show_default=True, help="A day's.")
-@click.option("--at-most", type=click.IntRange(1), default=2000, show_default=True, help="Rows, labelled ones beside.")
-@click.option("--stratify", multiple=True, default=("category",), show_default=True, help="A field. May be repeated.")
-@click.option("--near", type=Number(0.5, 1), default=0.8, show_default=True, help="Similarity; 1: keep all.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed chooses other traces.")
-@click.option("--keep-personal-data", is_flag=True, help="Leave texts and ids as they are.")
+@click.option(
+    "--share", type=Number(0, 1, min_open=True), default=0.02, show_default=True, help="Share of each day's traces."
+)
+@click.option(
+    "--at-most",
+    type=click.IntRange(1),
+    default=2000,
+    show_default=True,
+    help="Maximum rows, not counting labelled ones.",
+)
+@click.option(
+    "--stratify", multiple=True, default=("category",), show_default=True, help="Stratify by this field. Repeatable."
+)
+@click.option(
+    "--near",
+    type=Number(0.5, 1),
+    default=0.8,
+    show_default=True,
+    help="Similarity that counts as duplicate; 1 keeps all.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the selection.")
+@click.option("--keep-personal-data", is_flag=True, help="Do not remove personal data from texts and ids.")
 def build_command(
     folder: str,
     config: str,
@@ -99,7 +115,7 @@ def build_command(
     """Write the next version of a dataset into FOLDER."""
     if unknown := [name for name in stratify if name not in STRATA and not name.startswith("tags.")]:
         known = ", ".join((*STRATA, "tags.NAME"))
-        raise click.BadParameter(f"{', '.join(unknown)} is none of {known}", param_hint="--stratify")
+        raise click.BadParameter(f"{', '.join(unknown)} is not one of {known}", param_hint="--stratify")
     check_order(since, until)
     policy = BuildPolicy(
         share=share, at_most=at_most, stratify=stratify, near=near, seed=seed, personal=keep_personal_data
@@ -139,9 +155,9 @@ def build_command(
     out.print(
         f"{counted(found.traffic, 'trace')}, {found.chosen} chosen ({100 * found.share:.3g} % of each day and stratum)"
     )
-    out.print(f"  {found.exact_duplicates} asked the same, {found.near_duplicates} nearly the same")
+    out.print(f"  {found.exact_duplicates} duplicate questions, {found.near_duplicates} near duplicates")
     out.print(f"  {counted(len(found.rows), 'row')}, {found.labelled} with labels")
-    out.print(f"{written.path}" if written.new else f"{written.path} holds exactly this already")
+    out.print(f"{written.path}" if written.new else f"{written.path} already contains exactly this")
     if written.new and written.version > 1:
         before = written.path.with_name(f"v{written.version - 1:04d}.jsonl")
         out.print(f"next: tracejudge dataset diff {before} {written.path}")
@@ -163,8 +179,8 @@ class _VersionFile(click.Path):
             return super().convert(value, param, ctx)
         folder = path if path.is_dir() else path.parent
         names = [str(one) for one in sorted(folder.glob("v[0-9]*.jsonl"))]
-        what = "is a folder" if path.is_dir() else "is not there"
-        there = f"; versions: {listed(names)}" if names else f"; {folder} holds no version"
+        what = "is a folder" if path.is_dir() else "does not exist"
+        there = f"; versions: {listed(names)}" if names else f"; {folder} contains no version"
         return self.fail(
             f"{str(path)!r} {what}: name the file of a version, such as questions/v0001.jsonl{there}", param, ctx
         )
@@ -180,7 +196,7 @@ Examples:
 @click.argument("after", type=_VersionFile())
 @json_option
 def diff_command(before: str, after: str, as_json: bool) -> None:
-    """What is different between two versions of a dataset."""
+    """Show the differences between two versions of a dataset."""
     found = diff(Path(before), Path(after))
     if as_json:
         click.echo(to_json(found))
@@ -206,13 +222,15 @@ Examples:
 
 llama-index-core up to 0.13 reads labelled-rag (LabelledRagDataset.from_json): questions, passages, reference answers.
 0.14.25 ships without that class and reads query-response (QueryResponseDataset.from_json): questions and reference
-answers. In Python, `tracejudge.datasets.llama_index.load(FILE)` gives the object of the release that is installed.""",
+answers. In Python, `tracejudge.datasets.llama_index.load(FILE)` returns the object for the installed release.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--out", "target", type=OutFile(), required=True, help="The JSON file to write.")
-@click.option("--form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="Of which class.")
+@click.option("--out", "target", type=OutFile(), required=True, help="JSON file to write.")
+@click.option(
+    "--form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="LlamaIndex class to write."
+)
 def llama_index_command(file: str, target: str, form: str) -> None:
-    """Write a dataset as LlamaIndex's, for its `from_json`."""
+    """Write a dataset in LlamaIndex format, for its `from_json`."""
     if Path(target).exists() and Path(target).samefile(file):
         raise CheckFailed(f"{target}: is the dataset itself; name another file with --out")
     count = write_form(Path(target), read_dataset(Path(file)), form=form)

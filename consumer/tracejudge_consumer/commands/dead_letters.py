@@ -44,7 +44,7 @@ Examples:
 @config_option
 @json_option
 def command(context: click.Context, config: str, as_json: bool) -> None:
-    """Look at records nobody could read, send them again, or give them up. Without a command: list them."""
+    """List, show, resend or drop unreadable records. Without a command: list them."""
     if context.invoked_subcommand is None:
         context.invoke(list_letters, config=config, as_json=as_json)
 
@@ -52,10 +52,14 @@ def command(context: click.Context, config: str, as_json: bool) -> None:
 def choice_options(words: _Command) -> _Command:
     """Which dead letters are meant."""
     for option in (
-        click.option("--source", default=None, help="Only of this source, such as kafka:TOPIC."),
+        click.option("--source", default=None, help="Only from this source, such as kafka:TOPIC."),
         click.option("--reason", default=None, help="Only with this reason, such as not_json."),
-        click.option("--until", type=Moment(), default=None, help="Only those read before.  [default: now]"),
-        click.option("--since", type=Moment(), default=None, help="Only those read from then on.  [default: all]"),
+        click.option(
+            "--until", type=Moment(), default=None, help="Only dead letters read before this time.  [default: now]"
+        ),
+        click.option(
+            "--since", type=Moment(), default=None, help="Only dead letters read at or after this time.  [default: all]"
+        ),
     ):
         words = option(words)
     return words
@@ -63,7 +67,7 @@ def choice_options(words: _Command) -> _Command:
 
 @command.command(
     "list",
-    short_help="The latest, without their contents.",
+    short_help="List the latest, without contents.",
     epilog="""\b
 Examples:
   tracejudge dead-letters list
@@ -78,7 +82,7 @@ Examples:
     type=click.Choice(["open", "replayed", "dropped", "all"]),
     default="open",
     show_default=True,
-    help="What was done about them.",
+    help="Only dead letters in this state.",
 )
 @click.option("-n", "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True)
 def list_letters(
@@ -91,7 +95,7 @@ def list_letters(
     state: str,
     limit: int,
 ) -> None:
-    """The latest dead letters, without their contents."""
+    """List the latest dead letters, without contents."""
     check_order(since, until)
     wanted: DeadLetterState | None = None if state == "all" else state  # type: ignore[assignment]  # click chose it
     where = DeadLetterFilter(since=since, until=until, source=source, reason=reason, state=wanted)
@@ -127,12 +131,12 @@ def list_letters(
         )
     )
     if len(found) == limit:
-        out.print(f"the latest {limit}; more with -n")
+        out.print(f"the latest {limit}; use -n for more")
 
 
 @command.command(
     "show",
-    short_help="One, with its record.",
+    short_help="Show one with its record.",
     epilog="""\b
 Examples:
   tracejudge dead-letters show 0.1234.9f86d081
@@ -140,10 +144,10 @@ Examples:
 )
 @config_option
 @json_option
-@click.option("--raw", is_flag=True, help="Write the record's own bytes to stdout, and nothing else.")
+@click.option("--raw", is_flag=True, help="Write only the raw bytes of the record to stdout.")
 @click.argument("letter_id")
 def show_letter(config: str, as_json: bool, raw: bool, letter_id: str) -> None:
-    """One dead letter with its record, shown so that no terminal obeys it."""
+    """Show one dead letter with its record, with control characters escaped."""
     with connect_store(load_settings(config, require_caps=False)) as store:
         found = _named(store, [letter_id], state=None)
     if raw:
@@ -159,7 +163,7 @@ def show_letter(config: str, as_json: bool, raw: bool, letter_id: str) -> None:
 
 @command.command(
     "replay",
-    short_help="Send the original bytes to the queue again.",
+    short_help="Resend the original bytes to the queue.",
     epilog="""\b
 Examples:
   tracejudge dead-letters replay --reason schema_too_new      after upgrading this consumer
@@ -180,9 +184,9 @@ def replay_letters(
     everything: bool,
     letter_ids: tuple[str, ...],
 ) -> int:
-    """Send the original bytes to the queue again, and mark them as replayed.
+    """Resend the original bytes to the queue and mark the dead letters as replayed.
 
-    A record that still cannot be read becomes a new dead letter. Sending twice changes nothing.
+    A record that is still unreadable becomes a new dead letter. Resending twice changes nothing.
     """
     where = DeadLetterFilter(since=since, until=until, source=source, reason=reason, letter_ids=letter_ids)
     _require_choice(where, everything=everything)
@@ -208,7 +212,7 @@ def replay_letters(
         click.echo(f"{counted(sent, 'record')} sent to {ours} again{hint}")
         if elsewhere:
             click.echo(
-                f"{elsewhere} passed over: they came from another source than {ours} (rows the store refused, files "
+                f"{elsewhere} skipped: they came from a source other than {ours} (rows the store refused, files "
                 "and other queues cannot be sent there)"
             )
             files = sorted({row.letter.source for row in found if row.letter.source.startswith("file:")})
@@ -221,7 +225,7 @@ def replay_letters(
 
 @command.command(
     "drop",
-    short_help="Give them up.",
+    short_help="Drop dead letters.",
     epilog="""\b
 Examples:
   tracejudge dead-letters drop 0.1234.9f86d081
@@ -231,7 +235,7 @@ Examples:
 @json_option
 @choice_options
 @click.option("--all", "everything", is_flag=True, help="Every open dead letter.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.argument("letter_ids", nargs=-1)
 def drop_letters(
     config: str,
@@ -244,7 +248,7 @@ def drop_letters(
     yes: bool,
     letter_ids: tuple[str, ...],
 ) -> None:
-    """Give dead letters up: their bytes are forgotten, that they were there is not."""
+    """Drop dead letters: their bytes are deleted, their counts are kept."""
     where = DeadLetterFilter(since=since, until=until, source=source, reason=reason, letter_ids=letter_ids)
     _require_choice(where, everything=everything)
     with connect_store(load_settings(config, require_caps=False)) as store:
@@ -252,7 +256,7 @@ def drop_letters(
         found = _all(store, where)
         hint = "" if found else _reasons(store, reason)
         if found and not yes:
-            require_consent(f"drop {counted(len(found), 'dead letter')}? Their records cannot be had back")
+            require_consent(f"drop {counted(len(found), 'dead letter')}? Their records cannot be recovered")
         for first in range(0, len(found), _PAGE):
             store.dead_letters.mark(found[first : first + _PAGE], "dropped", at=datetime.now(timezone.utc))
     told = f"{counted(len(found), 'dead letter')} dropped{hint}"
@@ -263,7 +267,7 @@ def _of_file(source: str) -> str:
     """What to do about lines of a file, which no queue has."""
     path, chosen = source.removeprefix("file:"), shlex.quote(source)
     return (
-        f"mend [intake.mapping] or the lines, `tracejudge ingest {shlex.quote(harmless(path))}` again (lines that were "
+        f"fix [intake.mapping] or the lines, `tracejudge ingest {shlex.quote(harmless(path))}` again (lines that were "
         f"read change nothing), then `tracejudge dead-letters drop --source {harmless(chosen)}`"
     )
 
@@ -272,7 +276,7 @@ def _require_choice(where: DeadLetterFilter, *, everything: bool) -> None:
     check_order(where.since, where.until)
     chosen = where.letter_ids or where.since or where.until or where.source or where.reason
     if not chosen and not everything:
-        raise click.UsageError("name dead letters by their ids, choose by --reason, --since ..., or say --all")
+        raise click.UsageError("give ids, a filter such as --reason or --since, or --all")
 
 
 def _check_ids(store: Store, where: DeadLetterFilter) -> None:
@@ -311,4 +315,4 @@ def _reasons(store: Store, asked: str | None) -> str:
     if asked in there:
         return ""
     listed = ", ".join(harmless(name) for name in sorted(there)) or "none"
-    return f": none has the reason {ident(asked)}; reasons there are: {listed}"
+    return f": none has the reason {ident(asked)}; existing reasons: {listed}"

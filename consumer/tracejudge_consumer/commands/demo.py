@@ -48,7 +48,7 @@ Examples:
   tracejudge demo
   tracejudge demo --folder /tmp/look
 
-It writes into the folder only, and starts afresh each time. Afterwards every command works on it:
+It writes only into the folder and starts afresh each time. Afterwards every command works on it:
   tracejudge rates -c tracejudge-demo/tracejudge.toml --since 3d --step 4h""",
 )
 @click.option("--folder", type=click.Path(file_okay=False), default="tracejudge-demo", show_default=True)
@@ -68,7 +68,7 @@ def command(folder: str) -> int:
         silent = _stretch(out, settings, store, stream.healthy, broken=True)
         if silent:
             out.print("this must not happen: an alert fired on the healthy stretch")
-        _heading(out, f"2. Release {stream.bad[0].version} goes out; part of its answers belong to other questions")
+        _heading(out, f"2. Release {stream.bad[0].version} goes out; some of its answers belong to other questions")
         fired = _stretch(out, settings, store, stream.bad, broken=False)
         _summary(out, store, stream, fired, now=now)
     _next_steps(out, config, fired)
@@ -79,7 +79,7 @@ def _fresh(path: Path) -> Path:
     """The folder, empty. Raises SettingsError for one that holds something which is not a demo's."""
     if path.exists():
         if any(path.iterdir()) and not (path / _MARK).exists():
-            raise SettingsError([f"{path}: holds files that are not a demo's; name another with --folder"])
+            raise SettingsError([f"{path}: contains files that are not from a demo; name another with --folder"])
         shutil.rmtree(path)
     path.mkdir(parents=True)
     (path / _MARK).touch()
@@ -89,10 +89,10 @@ def _fresh(path: Path) -> Path:
 def _introduce(out: Console, stream: DemoStream) -> None:
     total = len(stream.healthy) + len(stream.bad)
     out.print(
-        f"{len(stream.healthy)} real, human-labelled answers (MTRAG cloud and government documentation, HAGRID) make "
+        f"{len(stream.healthy)} real, human-labelled answers (MTRAG cloud and government documentation, HAGRID) form "
         f"the healthy stretch; {len(stream.bad)} of them are used a second time, under new ids, as a bad release in "
         f"which {stream.swapped} answers belong to other questions. Event times are spaced over the last "
-        f"{total * 3 / 60:.0f} hours. One record that nobody can read is planted among them."
+        f"{total * 3 / 60:.0f} hours. One unreadable record is planted among them."
     )
     out.print(
         "The judge is `lexical`: a heuristic without a model, which looks for the answer's words in the passages. The "
@@ -162,7 +162,9 @@ def _summary(out: Console, store: Store, stream: DemoStream, fired: list[AlertEv
     query = RateQuery(start=start, end=end, step_s=_STEP_S)
     windows = [line for line in read_rates(store, query) if line.window.start < now]
     out.print(rates_table(windows, group_by=(), min_effective=20.0, bars=out.width >= 110))
-    out.print("`plain` ignores sampling: government questions were judged at rate 0.5 and weigh twice in `pass rate`.")
+    out.print(
+        "`plain` ignores sampling: government questions were sampled at rate 0.5, so each counts twice in `pass rate`."
+    )
     for version in (GOOD_VERSION, BAD_VERSION):
         for release in read_rates(store, RateQuery(start=start, end=end, version=version)):
             rate = release.rate
@@ -189,11 +191,11 @@ def _next_steps(out: Console, config: Path, fired: list[AlertEvent]) -> None:
         f"{typed} worst  -c {config} --since 3d",
         f"{typed} ledger -c {config} --since 3d",
         f"{typed} alerts -c {config}",
-        f"{typed} init                     your own settings; then doctor, and the ten lines of the README",
+        f"{typed} init                     your own settings; then run doctor and follow the README",
     ):
         out.print("  " + line)
     if not fired:
-        out.print("the bad release was not noticed: please report this with the lines above")
+        out.print("the bad release was not detected: please report this with the lines above")
 
 
 def program() -> str:

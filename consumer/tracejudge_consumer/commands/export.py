@@ -29,12 +29,12 @@ What = Literal["traces", "scores"]
     name="export",
     epilog="""\b
 Examples:
-  tracejudge export --since 7d --out traces.jsonl        the form that `tracejudge ingest` reads
+  tracejudge export --since 7d --out traces.jsonl        the format that `tracejudge ingest` reads
   tracejudge export --outcome failed --app shop > failed.jsonl
   tracejudge export scores --since 90d --format parquet --out scores/
 
-Rows come in the order of their event time and are written as they are read: memory does not grow with their number.
-Parquet goes into a folder, in files of at most 100 000 rows. What `tracejudge forget` deletes later stays in files.""",
+Rows are ordered by event time and streamed, so memory does not grow with their number. Parquet is written to a folder,
+in files of at most 100 000 rows. `tracejudge forget` does not reach exported files.""",
 )
 @click.argument("what", type=click.Choice(["traces", "scores"]), default="traces")
 @config_option
@@ -45,7 +45,7 @@ Parquet goes into a folder, in files of at most 100 000 rows. What `tracejudge f
     "target",
     type=click.Path(),
     default="-",
-    help="File, or folder for parquet.  [default: stdout]",
+    help="Output file, or folder for parquet.  [default: stdout]",
 )
 @click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
 @click.option("--since", type=Moment(), default=None, help="Start of the time range, by event time.  [default: all]")
@@ -54,7 +54,12 @@ Parquet goes into a folder, in files of at most 100 000 rows. What `tracejudge f
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", default=None, help="Only this release of the app.")
 @click.option("--category", default=None, help="Only this category.")
-@click.option("--outcome", type=click.Choice(["passed", "failed", "invalid"]), default=None, help="By a verdict.")
+@click.option(
+    "--outcome",
+    type=click.Choice(["passed", "failed", "invalid"]),
+    default=None,
+    help="Only with this outcome of a verdict.",
+)
 @click.option("--judge", default=None, help="Verdicts of this judge (name or JudgeId).  [default: any]")
 @click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Run whose scores are read.")
 def command(
@@ -76,11 +81,11 @@ def command(
     """Write stored traces or scores to JSONL or Parquet."""
     check_order(since, until)
     if form == "parquet" and target == "-":
-        raise click.UsageError("parquet goes into a folder: give --out FOLDER")
+        raise click.UsageError("parquet needs a folder: give --out FOLDER")
     if as_json and target == "-":
-        raise click.UsageError("--json tells what was written, on stdout: give --out FILE")
+        raise click.UsageError("--json reports on stdout what was written: give --out FILE")
     if what == "traces" and run_id != LIVE_RUN:
-        raise click.UsageError("--run is of scores: tracejudge export scores --run NAME")
+        raise click.UsageError("--run applies to scores: tracejudge export scores --run NAME")
     if form == "jsonl":
         OutFile(dash=True).convert(target, None, None)
     elif Path(target).exists() and not Path(target).is_dir():
@@ -131,7 +136,7 @@ def _jsonl(store: Store, what: What, wanted: Wanted, chosen: ScoreFilter, out: B
 def _parquet(store: Store, what: What, where: Wanted | ScoreFilter, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.glob("*.parquet")):
-        raise click.UsageError(f"{folder} holds parquet files already: give an empty folder")
+        raise click.UsageError(f"{folder} already contains parquet files: give an empty folder")
     number = 0
     for number, content in enumerate(store.exporter.parquet(what, where), start=1):
         path = folder / f"{what}-{number:05d}.parquet"

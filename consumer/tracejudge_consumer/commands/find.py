@@ -26,13 +26,13 @@ Examples:
   tracejudge find refund deadline --since 7d
   tracejudge find --contains "退款" --app shop --outcome failed
 
-WORDS are whole words of question or answer, all of them, in any order; they are found through an index. --contains
-looks for any piece of text by reading everything in the time that is asked for. Texts go after their retention.""",
+WORDS are whole words of question or answer; all must occur, in any order, and are looked up in an index. --contains
+finds any substring by scanning the whole time range. Texts are deleted after their retention.""",
 )
 @click.argument("words", nargs=-1)
 @config_option
 @json_option
-@click.option("--user", "user_id", default=None, help="Only this user, by the pseudonym that was logged.")
+@click.option("--user", "user_id", default=None, help="Only this user (the pseudonym as logged).")
 @click.option("--session", "session_id", default=None, help="Only this session.")
 @click.option("--since", type=Moment(), default=None, help="Start of the time range, by event time.  [default: all]")
 @click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
@@ -40,8 +40,13 @@ looks for any piece of text by reading everything in the time that is asked for.
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", default=None, help="Only this release of the app.")
 @click.option("--category", default=None, help="Only this category.")
-@click.option("--contains", default=None, help="Only with this text in question or answer; slower than WORDS.")
-@click.option("--outcome", type=click.Choice(["passed", "failed", "invalid"]), default=None, help="By a live verdict.")
+@click.option("--contains", default=None, help="Only with this substring in question or answer; slower than WORDS.")
+@click.option(
+    "--outcome",
+    type=click.Choice(["passed", "failed", "invalid"]),
+    default=None,
+    help="Only with this outcome of a live verdict.",
+)
 @click.option("--judge", default=None, help="Verdicts of this judge (name or JudgeId).  [default: any]")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
 def command(
@@ -61,7 +66,7 @@ def command(
     judge: str | None,
     limit: int,
 ) -> None:
-    """Find answers by user, words, time, app and outcome, the newest first."""
+    """Find answers by user, words, time, app and outcome, newest first."""
     check_order(since, until)
     where = TraceFilter(
         start=since, end=until, environment=environment, app=app, version=version, category=category,
@@ -69,7 +74,7 @@ def command(
     )  # fmt: skip
     known = words_of(" ".join(words))
     if words and not known:
-        raise click.UsageError(f"{' '.join(words)!r} holds no word; use --contains for signs")
+        raise click.UsageError(f"{' '.join(words)!r} contains no word; use --contains for punctuation")
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         found = store.finder.find(Wanted(where=where, words=known, outcome=outcome, judge=judge), limit=limit)
@@ -94,19 +99,19 @@ def command(
         ]
         for one in found
     ]
-    out.print(table(f"{counted(len(found), 'answer')}, the newest first", columns, rows))
+    out.print(table(f"{counted(len(found), 'answer')}, newest first", columns, rows))
     out.print("next: tracejudge show TRACE_ID" + ("" if config == DEFAULT_CONFIG else f" -c {config}"))
 
 
 def _advice(words: Collection[str], where: TraceFilter) -> Iterator[str]:
     """What may be the matter, by what was asked for."""
     if words:
-        yield "words must match whole (try --contains)"
+        yield "only whole words match (try --contains)"
     if words or where.contains is not None:
-        yield "texts go after their retention"
+        yield "texts are deleted after their retention"
     if where.user_id is not None:
-        yield "--user takes the pseudonym as it was logged, whole"
+        yield "--user takes the full pseudonym, as logged"
     if where.session_id is not None:
-        yield "--session takes the id as it was logged, whole"
+        yield "--session takes the full id, as logged"
     if where.start is not None:
         yield "try a longer --since"

@@ -50,48 +50,48 @@ Examples:
   tracejudge gate --run nightly --thresholds quality.toml --junit gate.xml
   tracejudge gate --run nightly --baseline baseline.json --anchor-set shop
   tracejudge gate dataset.jsonl.scores.jsonl --baseline baseline.json --update-baseline
-  tracejudge gate run1.jsonl run2.jsonl run3.jsonl --baseline baseline.json --update-baseline   the same code thrice
+  tracejudge gate run1.jsonl run2.jsonl run3.jsonl --baseline baseline.json --update-baseline   three runs, same code
 
 \b
 thresholds.toml:
-  min_cases = 20                    # fewer settled cases decide nothing
+  min_cases = 20                    # fewer settled cases: no decision
   [[thresholds]]
   judge = "faithfulness"
   minimum = 0.80
-  max_drop = 0.03                   # below the baseline, on the same cases; or "noise": as the same code does by itself
+  max_drop = 0.03                   # below the baseline, on the same cases; or "noise": run-to-run variation
   [[thresholds]]
   judge = "faithfulness"
   where = { category = "returns" }
   minimum = 0.75
 
-A check fails when its whole interval lies beyond the limit; strict = true asks for evidence that it is good. With a
-baseline of several runs of the same code the interval of a drop is what that code does by itself. With --anchors (rows
-of answers that never change, judged along) or --anchor-set (what `tracejudge anchors run` stored last of each judge) a
-judge that moved since the baseline decides no drop.
-Exit status: 0 passed, 1 failed, or a baseline of another dataset or judge, 2 not enough evidence, 64 no baseline.""",
+A check fails when its whole interval lies beyond the limit; strict = true requires evidence that it is good. With a
+baseline of several runs of the same code, drops are judged against their run-to-run variation. With --anchors (rows of
+fixed answers, judged alongside) or --anchor-set (latest stored rounds of `tracejudge anchors run`), a judge that moved
+since the baseline decides no drop.
+Exit status: 0 passed, 1 failed or baseline of another dataset or judge, 2 not enough evidence, 64 no baseline.""",
 )
 @click.argument("rows", type=click.Path(exists=True, dir_okay=False), nargs=-1)
-@click.option("--run", "run_ids", multiple=True, help="A stored run instead of a file of rows.")
+@click.option("--run", "run_ids", multiple=True, help="Stored run to read instead of files of rows.")
 @click.option(
     "--anchors",
     "anchor_files",
     type=click.Path(exists=True, dir_okay=False),
     multiple=True,
-    help="Rows of the judges on answers that never change.",
+    help="Scored rows of fixed anchor answers.",
 )
-@click.option("--anchor-set", default=None, metavar="NAME", help="The latest stored rounds of this set of anchors.")
+@click.option("--anchor-set", default=None, metavar="NAME", help="Use the latest stored rounds of this anchor set.")
 @click.option(
     "--thresholds",
     "thresholds_file",
     type=click.Path(dir_okay=False),
     default="thresholds.toml",
     show_default=True,
-    help="What is asked for.",
+    help="Thresholds file.",
 )
-@click.option("--baseline", "baseline_file", type=click.Path(dir_okay=False), default=None, help="The committed one.")
-@click.option("--update-baseline", is_flag=True, help="Make this run the baseline, and stop.")
-@click.option("--junit", type=OutFile(), default=None, help="Write JUnit XML here.")
-@click.option("--markdown", "markdown_file", type=OutFile(), default=None, help="Write Markdown here.")
+@click.option("--baseline", "baseline_file", type=click.Path(dir_okay=False), default=None, help="Baseline file.")
+@click.option("--update-baseline", is_flag=True, help="Write this run as the new baseline and exit.")
+@click.option("--junit", type=OutFile(), default=None, help="Write JUnit XML to this file.")
+@click.option("--markdown", "markdown_file", type=OutFile(), default=None, help="Write Markdown to this file.")
 @config_option
 @json_option
 def command(
@@ -107,17 +107,17 @@ def command(
     config: str,
     as_json: bool,
 ) -> int:
-    """Pass or fail a release on the verdicts of a run."""
+    """Pass or fail a release, on the verdicts of a run."""
     if bool(rows) == bool(run_ids):
         raise click.UsageError("name a file of rows that `tracejudge score` wrote, or --run NAME")
     if not update_baseline and max(len(rows), len(run_ids), len(anchor_files)) > 1:
-        raise click.UsageError("one run is held against the baseline; several make one, with --update-baseline")
+        raise click.UsageError("only one run can be compared with the baseline; several need --update-baseline")
     if not update_baseline and not Path(thresholds_file).is_file():
         raise SettingsError(
-            [f"{thresholds_file}: no such file: `tracejudge gate --help` shows one, and --thresholds names another"]
+            [f"{thresholds_file}: no such file: `tracejudge gate --help` shows one; --thresholds names another"]
         )
     if anchor_files and anchor_set is not None:
-        raise click.UsageError("--anchors FILE and --anchor-set NAME are two ways to say one thing: give one of them")
+        raise click.UsageError("--anchors FILE and --anchor-set NAME exclude each other: give one of them")
     runs = [read_rows(Path(one)) for one in rows] or _stored(config, run_ids)
     run = runs[0]
     anchors = [read_rows(Path(one)) for one in anchor_files]
@@ -125,7 +125,7 @@ def command(
         anchors = [_latest_rounds(config, anchor_set, run)]
     if update_baseline:
         if baseline_file is None:
-            raise click.UsageError("--update-baseline needs --baseline FILE: where to write it")
+            raise click.UsageError("--update-baseline needs --baseline FILE to write to")
         OutFile().convert(baseline_file, None, None)
         write_baseline(Path(baseline_file), of_runs(runs, anchors))
         verdicts = sum(len(one.verdicts) for one in runs)
@@ -165,7 +165,7 @@ def _stored(config: str, run_ids: Sequence[str]) -> list[RunVerdicts]:
                 # A typing error in a pipeline is no release that failed, nor is a run in which nothing is judged yet.
                 require_run(store, run_id)
                 raise NothingToDecide(
-                    f"run {run_id!r} has no scores: `tracejudge ledger --run {run_id}` says what became of its traces"
+                    f"run {run_id!r} has no scores: `tracejudge ledger --run {run_id}` shows what became of its traces"
                 )
             found.append(run)
     return found
@@ -181,7 +181,7 @@ def _latest_rounds(config: str, name: str, run: RunVerdicts) -> RunVerdicts:
             finished = [one for one in rounds if one.finished_at is not None]
             if not finished:
                 raise NothingToDecide(
-                    f"judge {judge_id} has no finished round over the anchors {set_id}: make one with `tracejudge "
+                    f"judge {judge_id} has no finished round over the anchors {set_id}: run one with `tracejudge "
                     "anchors run`"
                 )
             latest = finished[-1]
@@ -199,5 +199,5 @@ def _show(result: GateResult) -> None:
         if check.changed and check.decided is not Decided.PASSED:
             more = len(check.changed) - _SHOWN_CASES
             cases = ", ".join(map(ident, check.changed[:_SHOWN_CASES])) + (f" and {more} more" if more > 0 else "")
-            out.print(f"passed before, fail now: {cases}")
+            out.print(f"passed before, fails now: {cases}")
     out.print(f"\n{result.decided.value}")

@@ -26,16 +26,16 @@ DEFAULT_PORT: Final = 4380
 Examples:
   tracejudge gateway                            on 127.0.0.1:4380, for apps on this machine
   export TRACEJUDGE_INGEST_KEY=$(openssl rand -hex 32)
-  tracejudge gateway --host 0.0.0.0             for apps elsewhere: not without a key
+  tracejudge gateway --host 0.0.0.0             for apps on other machines: requires a key
 \b
   curl -sS http://127.0.0.1:4380/v1/traces -H "Authorization: Bearer $TRACEJUDGE_INGEST_KEY" \\
     -H 'Content-Type: application/x-ndjson' --data-binary @answers.jsonl
 
-Each line gets an answer: accepted (the queue has it), refused (with the field, the value, the limit and the remedy) or
-unavailable (send it again). Other languages: producer_sdk/OTHER_LANGUAGES.md.""",
+Each line gets a result: accepted (the queue has it), refused (with field, value, limit and remedy) or unavailable (send
+it again). Other languages: producer_sdk/OTHER_LANGUAGES.md.""",
 )
 @config_option
-@click.option("--host", default=None, help="The address to listen on.  [default: gateway.host]")
+@click.option("--host", default=None, help="Address to listen on.  [default: gateway.host]")
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="[default: gateway.port, or 4380]")
 def command(config: str, host: str | None, port: int | None) -> None:
     """Accept traces over HTTP from apps in any language."""

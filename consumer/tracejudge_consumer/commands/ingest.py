@@ -54,22 +54,22 @@ class IngestReport:
 Examples:
   tracejudge ingest answers.jsonl.gz --app shop
   tracejudge ingest old.jsonl --event-time 2026-01-31T00:00:00Z --event-step 1m
-  tracejudge ingest log.jsonl --dry-run --lines 3     what the mapping makes of the first lines; sends nothing
+  tracejudge ingest log.jsonl --dry-run --lines 3     show how the mapping reads the first lines; send nothing
 
-One JSON object a line, as in the wire contract, plain or gzip. A line without event_time takes the file's
-modification time plus its number in milliseconds, so that a file ingested twice changes nothing. Labels go to
-the store; a line that cannot be read becomes a dead letter with its reason. Lines of another form are read through
-[intake.mapping] of the settings; try one with --dry-run (exit status 1: no line can be read).""",
+One JSON object per line, as in the wire contract, plain or gzip. A line without event_time gets the file's
+modification time plus its line number in milliseconds, so ingesting a file twice changes nothing. Labels go to the
+store; an unreadable line becomes a dead letter with its reason. Lines in another format are read through
+[intake.mapping] in the settings; test it with --dry-run (exit status 1: no line is readable).""",
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @config_option
 @json_option
-@click.option("--app", default=None, help="The app of lines that name none.")
-@click.option("--event-time", type=Moment(), default=None, help="Event time of the first line that has none.")
-@click.option("--event-step", type=Span(), default="1s", show_default=True, help="Step from line to line.")
-@click.option("--dry-run", is_flag=True, help="Show what the first lines would become; send and store nothing.")
+@click.option("--app", default=None, help="App of lines without one.")
+@click.option("--event-time", type=Moment(), default=None, help="Event time of the first line without one.")
+@click.option("--event-step", type=Span(), default="1s", show_default=True, help="Step between lines.")
+@click.option("--dry-run", is_flag=True, help="Show how the first lines are read; send and store nothing.")
 @click.option(
-    "--lines", type=click.IntRange(0, 1000), default=5, show_default=True, help="With --dry-run: show so many lines."
+    "--lines", type=click.IntRange(0, 1000), default=5, show_default=True, help="With --dry-run: number of lines shown."
 )
 def command(
     files: tuple[str, ...],
@@ -109,20 +109,20 @@ def command(
         out.print(f"{report.file}: {sent} to {without_password(settings.queue)}")
         if report.truncated:
             were = counted(report.truncated, "was", "were")
-            out.print(f"  {were} over the record limit, and the longest texts are cut: truncated=true")
+            out.print(f"  {were} over the record limit; the longest texts were truncated: truncated=true")
         if report.labels:
             out.print(f"  {counted(report.labels, 'human label')} stored")
         show_reasons(out, report.reasons, one="dead letter", many="dead letters")
     if status == EXIT_FAILED:
         # Not the contract's own check: it refuses lines without id or time, which are read here.
         why = (
-            "`tracejudge dead-letters` tells what is wrong, line by line (the offset is its number)"
+            "`tracejudge dead-letters` shows what is wrong with each line (the offset is the line number)"
             if any(report.reasons for report in reports)
-            else "there is no trace in it"
+            else "it contains no trace"
         )
         out.print(f"nothing was sent: {why}")
     else:
-        out.print("next: tracejudge consume --until-idle (or nothing, where `consume` or `up` runs)")
+        out.print("next: tracejudge consume --until-idle (unless `consume` or `up` is running)")
     return status
 
 
@@ -143,11 +143,11 @@ def _try(
     else:
         out = console()
         if form is None:
-            out.print("no [intake.mapping] in the settings: lines are read in our own form")
+            out.print("no [intake.mapping] in the settings: lines are read as in the wire contract")
         for one in tried:
             show_tried(out, one)
         if settings.intake.resolve_nodes is not None:
-            out.print(f"texts of bare ids come from {settings.intake.resolve_nodes} when the consumer reads them")
+            out.print(f"texts of bare ids are resolved by {settings.intake.resolve_nodes} when the consumer reads them")
     return EXIT_DONE if any(one.readable for one in tried) else EXIT_FAILED
 
 

@@ -32,14 +32,14 @@ Examples:
   tracejudge judge t-17 --judge faithfulness
   tracejudge judge t-17 --judge lexical --judge new-judge.toml --json
 
-The verdict is kept in run `manual`: it enters no rate, no alert and no equation of the ledger. Judged again, the new
-verdict stands. Its calls count in the judge's budget.""",
+The verdict is stored in run `manual` and does not affect rates, alerts or the ledger. Judging again replaces it. The
+calls count towards the judge's budget.""",
 )
 @click.argument("trace_id")
 @config_option
 @json_option
 @click.option(
-    "--judge", "judges", multiple=True, help="NAME from the settings, or FILE.toml.  [default: the only judge]"
+    "--judge", "judges", multiple=True, help="Judge: NAME from the settings, or FILE.toml.  [default: the only judge]"
 )
 @click.option("--environment", default=None, help="Only in this environment.")
 @click.option("--app", default=None, help="Only in this app.")
@@ -51,16 +51,16 @@ def command(
     if not judges:
         if len(settings.judges) != 1:
             there = ", ".join(spec.name for spec in settings.judges) or "none in the settings"
-            raise click.UsageError(f"name one or more by --judge: {there}")
+            raise click.UsageError(f"name one or more with --judge: {there}")
         judges = (settings.judges[0].name,)
     specs = resolve_judges(config, judges)
     with connect_store(settings) as store:
         found = store.traces.get(trace_id, environment=environment, app=app)
         if not found:
-            raise NotFound(f"no trace {trace_id!r} in the store; `tracejudge find` looks for one")
+            raise NotFound(f"no trace {trace_id!r} in the store; `tracejudge find` searches for traces")
         if len(found) > 1:
             places = ", ".join(f"{one.trace.app} / {one.trace.environment}" for one in found)
-            raise click.UsageError(f"trace {trace_id!r} is in {places}: name one by --app and --environment")
+            raise click.UsageError(f"trace {trace_id!r} is in {places}: name one with --app and --environment")
         if found[0].texts_expired:
             raise NothingToDecide(
                 f"the texts of trace {trace_id!r} are past their retention: there is nothing to judge"

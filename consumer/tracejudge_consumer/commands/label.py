@@ -34,22 +34,31 @@ Examples:
   tracejudge label --queue worst --criterion faithfulness -n 20
   tracejudge label --queue random --criterion faithfulness --app shop
 
-A queue shows one answer after the other and asks y (yes), n (no), s (skip) or q (quit). It leaves out what has a label
-of yours by this criterion. `disagree` brings answers on which two judges differ; `random` is the one to measure a judge
-by: the other two are chosen for being odd. Labels show in show, worst and compare.""",
+A queue shows answers one by one and asks y (yes), n (no), s (skip) or q (quit). It omits answers you have already
+labelled by this criterion. `disagree` shows answers on which two judges differ. Use `random` to measure a judge: the
+other two queues are biased. Labels appear in show, worst and compare.""",
 )
 @click.argument("trace_id", required=False)
 @config_option
 @json_option
-@click.option("--criterion", required=True, help="By what: faithfulness ... (a judge says what it measures).")
-@click.option("--yes/--no", "value", default=None, help="Does the answer meet it?")
-@click.option("--note", default="", help="Why.")
-@click.option("--by", "source", default=None, help="Who says so.  [default: the user of this terminal]")
-@click.option("--queue", type=click.Choice(["worst", "disagree", "random"]), default=None, help="Walk a list.")
-@click.option("--since", type=Moment(), default="7d", show_default=True, help="Of a queue: from when on.")
+@click.option("--criterion", required=True, help="Criterion: faithfulness ... (what a judge measures).")
+@click.option("--yes/--no", "value", default=None, help="Whether the answer meets the criterion.")
+@click.option("--note", default="", help="Reason, recorded with the label.")
+@click.option(
+    "--by", "source", default=None, help="Your name, recorded with the label.  [default: the user of this terminal]"
+)
+@click.option(
+    "--queue",
+    type=click.Choice(["worst", "disagree", "random"]),
+    default=None,
+    help="Label a list of answers one by one.",
+)
+@click.option("--since", type=Moment(), default="7d", show_default=True, help="Start of the queue's time range.")
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
-@click.option("-n", "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Of a queue.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Maximum answers in the queue."
+)
 def command(
     trace_id: str | None,
     config: str,
@@ -64,11 +73,11 @@ def command(
     app: str | None,
     limit: int,
 ) -> None:
-    """Label an answer, or walk a list of them."""
+    """Label one answer, or a list of answers, as good or bad."""
     if (trace_id is None) == (queue is None):
         raise click.UsageError("name a TRACE_ID, or a --queue")
     if queue is None and value is None:
-        raise click.UsageError("say --yes or --no")
+        raise click.UsageError("give --yes or --no")
     who = source or this_person()
     settings = load_settings(config, require_caps=False)
     measured = sorted({spec.criterion for spec in settings.judges})
@@ -95,10 +104,10 @@ def command(
 def _one(store: Store, trace_id: str, environment: str | None, app: str | None) -> StoredTrace:
     found = store.traces.get(trace_id, environment=environment, app=app)
     if not found:
-        raise NotFound(f"no trace {trace_id!r} in the store; `tracejudge find` looks for one")
+        raise NotFound(f"no trace {trace_id!r} in the store; `tracejudge find` searches for traces")
     if len(found) > 1:
         places = ", ".join(f"{one.trace.app} / {one.trace.environment}" for one in found)
-        raise click.UsageError(f"trace {trace_id!r} is in {places}: name one by --app and --environment")
+        raise click.UsageError(f"trace {trace_id!r} is in {places}: name one with --app and --environment")
     return found[0]
 
 

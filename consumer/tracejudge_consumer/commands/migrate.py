@@ -13,13 +13,13 @@ from tracejudge_consumer.wiring import open_unchecked_store
     name="migrate",
     epilog="""\b
 Examples:
-  tracejudge migrate             safe to repeat, and when several processes start together
-  tracejudge migrate --print     the DDL, for a database administrator to look at""",
+  tracejudge migrate             safe to repeat, and to run concurrently
+  tracejudge migrate --print     the DDL, for review by a database administrator""",
 )
 @config_option
 @click.option("--print", "print_ddl", is_flag=True, help="Print the statements and change nothing.")
 def command(config: str, print_ddl: bool) -> None:
-    """Create or upgrade the store's tables, and set how long each kind of data is kept ([retention])."""
+    """Create or upgrade the store's tables, and apply [retention]."""
     settings = load_settings(config, require_caps=False)
     with open_unchecked_store(settings) as store:
         if print_ddl:

@@ -49,7 +49,7 @@ _WORDS = {Verdict.NO_WORSE: "no worse", Verdict.WORSE: "WORSE", Verdict.NOT_ENOU
     epilog="""\b
 Examples:
   tracejudge release check v42 --against v41
-  tracejudge release check --help              what decides, and the exit status""",
+  tracejudge release check --help              decision rule and exit status""",
 )
 @group_config_option
 def command() -> None:
@@ -62,27 +62,27 @@ def command() -> None:
 Examples:
   tracejudge release check v42 --against v41
   tracejudge release check v42 --against v41 --app shop --judge faithfulness --max-drop 3 --since 2d
-  tracejudge release check v42 --against v41 --within tags.tenant     the tenants are others, or in another mix
+  tracejudge release check v42 --against v41 --within tags.tenant     different tenants, or a different mix
   tracejudge release check v42 --against v41 --where tags.tenant=acme
 
-Exit status: 0 no worse by more than --max-drop, 1 worse, 2 not enough judged traces yet, or none.
+Exit status: 0 no worse than --max-drop allows, 1 worse, 2 too few judged traces so far, or none.
 
-Both rates are weighted, and each judge is compared with itself only. The verdict is read off the interval of the
-difference: no worse when all of it lies above -max-drop, worse when all of it lies below. With --within it is the
-difference within the values of that field that both have, each weighted by its share of NEW's traffic; values with
-fewer than 5 effective samples on a side are left out, and nothing is decided where less than 80 % of NEW's traffic is
-left. Without it a line says where another mix explains a good part of the difference. Decide beforehand when you will
-look: asking again after each trace until the answer pleases makes any interval too narrow.""",
+Both rates are weighted; each judge is compared only with itself. The verdict comes from the interval of the difference:
+no worse if all of it lies above -max-drop, worse if all of it lies below. --within compares within the values of a
+field that both releases have, each weighted by its share of NEW's traffic; values with fewer than 5 effective samples
+on a side are excluded, and nothing is decided if less than 80 % of NEW's traffic remains. Without it, a line says where
+a different mix explains a good part of the difference. Decide in advance when to look: repeating the check until the
+answer pleases makes any interval too narrow.""",
 )
 @click.argument("new")
-@click.option("--against", "old", required=True, metavar="VERSION", help="The release to compare with.")
+@click.option("--against", "old", required=True, metavar="VERSION", help="Release to compare with.")
 @click.option(
     "--max-drop",
     "points",
     type=Number(0, 100, min_open=True, max_open=True),
     default=2.0,
     show_default=True,
-    help="The largest drop you would accept, in points.",
+    help="Largest acceptable drop, in points.",
 )
 @config_option
 @json_option
@@ -91,7 +91,10 @@ look: asking again after each trace until the answer pleases makes any interval 
 @click.option("--judge", default=None, help="Only this judge (name or JudgeId).")
 @where_option
 @click.option(
-    "--within", default=None, metavar="FIELD", help=f"Compare within values of {', '.join(WITHIN_FIELDS)} or tags.NAME."
+    "--within",
+    default=None,
+    metavar="FIELD",
+    help=f"Compare within the values of {', '.join(WITHIN_FIELDS)} or tags.NAME.",
 )
 @click.option("--since", type=Moment(), default="7d", show_default=True, help="Start of the time range, by event time.")
 @click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
@@ -101,14 +104,14 @@ look: asking again after each trace until the answer pleases makes any interval 
     type=Number(min=0),
     default=20.0,
     show_default=True,
-    help="Effective samples needed on either side.",
+    help="Effective samples required on each side.",
 )
 @click.option(
     "--confidence",
     type=Number(0.5, 1, max_open=True),
     default=0.95,
     show_default=True,
-    help="Of the intervals.",
+    help="Confidence level of the intervals.",
 )
 def check(
     new: str,
@@ -130,7 +133,7 @@ def check(
     """Is release NEW no worse than the old one?"""
     end = until or datetime.now(timezone.utc)
     if new == old:
-        raise click.BadParameter(f"{old!r} is the release that is checked: name another", param_hint="--against")
+        raise click.BadParameter(f"{old!r} is the release being checked: name another", param_hint="--against")
     if end <= since:
         raise click.BadParameter("is not before --until", param_hint="--since")
     if within is not None and within not in WITHIN_FIELDS and not is_trace_field(within):
@@ -191,13 +194,13 @@ def _show(new: str, old: str, points: float, confidence: float, result: ReleaseC
     for line in result.lines:
         for said in _compared(line, new, names[line.judge_id] if len(result.lines) > 1 else None):
             out.print(said)
-    out.print(f"looked at {asked}")
+    out.print(f"time range {asked}")
     for window in (result.new, result.old):
         out.print(f"  {_span(window)}")
     if not result.exact:
         out.print(f"{BY_MINUTE_IN_WORDS} --exact reads every row.")
         if result.within is None:
-            out.print("The mix of traffic was looked at by category only; --exact looks at languages and tags too.")
+            out.print("The traffic mix was checked by category only; --exact also checks languages and tags.")
     out.print(f"{_WORDS[result.verdict]}")
 
 
@@ -228,7 +231,7 @@ def _compared(line: ReleaseLine, new: str, name: str | None) -> list[str]:
         return []
     by = "" if name is None else f"{ident(name)}: "
     values = counted(len(within.slices), "value")
-    said = [f"{by}{values} that both have, {percent(within.compared)} of {ident(new)}'s traffic, weighted as in it"]
+    said = [f"{by}{values} common to both, {percent(within.compared)} of {ident(new)}'s traffic and weighted by it"]
     if within.left_out:
         named = [
             f"{one_line(one.value, limit=40) or '(none)'} {percent(one.share_new)}"
@@ -236,7 +239,7 @@ def _compared(line: ReleaseLine, new: str, name: str | None) -> list[str]:
         ]
         if (more := within.left_out_slices - len(named)) > 0:
             named.append(f"{more} more")
-        said.append(f"{by}left out, too few effective samples on a side: {', '.join(named)}")
+        said.append(f"{by}excluded, too few effective samples on a side: {', '.join(named)}")
     return said
 
 
@@ -246,5 +249,5 @@ def _said(line: ReleaseLine) -> str:
     if decided.needed is not None:
         words += f": needs about {decided.needed} more judged traces"
     elif line.within is not None and line.within.compared < LEAST_COMPARED:
-        words += f": needs values with {percent(LEAST_COMPARED, digits=0)} of the traffic"
+        words += f": needs values that cover {percent(LEAST_COMPARED, digits=0)} of the traffic"
     return words

@@ -39,38 +39,45 @@ Examples:
   tracejudge replay --judge duel --version v42 --against v41 --run duel-1   pairwise: whose answers are better?
   tracejudge compare live:lexical try-1
 
-First it says what it would take. Live scores, rates and alerts are never touched. A replay that was stopped or killed
-goes on where it was when it is started again with the same --run: it keeps its selection, and buys no stored verdict
-twice. A kill (not a stop) may lose the calls of its last second from what is counted, those in flight among them.
---max-calls and --max-usd are of the whole run, however often it is started, within the caps of the settings.
-Exit status: 0 the whole selection is judged, 2 stopped at a cap, 75 the judge is gone or unreadable.""",
+It first prints the estimated cost and time. Live scores, rates and alerts are never touched. A stopped or killed replay
+continues when started again with the same --run: it keeps its selection and pays for no stored verdict twice. After a
+kill (not a stop) the calls of the last second, including those in flight, may be missing from the count. --max-calls
+and --max-usd apply to the whole run, across restarts, within the caps of the settings.
+Exit status: 0 the whole selection is judged, 2 stopped at a cap, 75 judge unavailable or its replies unreadable.""",
 )
 @config_option
 @json_option
-@click.option("--judge", "judges", multiple=True, required=True, help="NAME from the settings, or FILE.toml.")
-@click.option("--run", "run_id", required=True, help="Name of the run that keeps the scores.")
+@click.option("--judge", "judges", multiple=True, required=True, help="Judge: NAME from the settings, or FILE.toml.")
+@click.option("--run", "run_id", required=True, help="Name of the run to store the scores in.")
 @click.option(
     "--from",
     "files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="Traces of this JSONL or Parquet file instead of the store's. May be repeated.",
+    help="Read traces from this JSONL or Parquet file, not the store. Repeatable.",
 )
-@click.option("--since", type=Moment(), default=None, help="Only traces served from then on.  [default: all]")
-@click.option("--until", type=Moment(), default=None, help="Only traces served before.  [default: all]")
-@click.option("--where", "fields", multiple=True, metavar="FIELD=VALUE", help="Only traces with it. May be repeated.")
+@click.option("--since", type=Moment(), default=None, help="Only traces served at or after this time.  [default: all]")
+@click.option("--until", type=Moment(), default=None, help="Only traces served before this time.  [default: all]")
+@click.option(
+    "--where", "fields", multiple=True, metavar="FIELD=VALUE", help="Only traces with this field value. Repeatable."
+)
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--version", default=None, help="Only this release of the app.")
 @click.option("--category", default=None, help="Only this category.")
-@click.option("--against", default=None, metavar="VERSION", help="Pairwise judges: against its answers (case_id).")
 @click.option(
-    "--sample", type=click.IntRange(1, 1_000_000_000), default=None, help="So many of them, by chance.  [default: all]"
+    "--against",
+    default=None,
+    metavar="VERSION",
+    help="Pairwise judges: compare with this version's answers (by case_id).",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same sample.")
+@click.option(
+    "--sample", type=click.IntRange(1, 1_000_000_000), default=None, help="Size of a random sample.  [default: all]"
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="Maximum number of judge calls.")
 @click.option("--max-usd", type=Number(0), default=None, help="Maximum spend, in USD.")
-@click.option("--dry-run", is_flag=True, help="Say what it would take, and stop.")
+@click.option("--dry-run", is_flag=True, help="Print the estimate and exit.")
 def command(
     config: str,
     as_json: bool,
@@ -116,7 +123,7 @@ def command(
             raise NothingToDecide(
                 "no trace in this selection; " + _advice(where, fields)
                 if against is None
-                else f"{version!r} and {against!r} answered no question in common: log both with one case_id a question"
+                else f"{version!r} and {against!r} share no question: log both with one case_id per question"
             )
         plan = plans(specs, source, store, traces=count)
         if not as_json:

@@ -44,25 +44,27 @@ Examples:
   tracejudge report --run try-1 --against live:lexical --html change.html
   tracejudge report --since 7d --app shop --texts --html week.html     with the worst answers in full
 
-The file holds everything in itself, runs nothing, loads nothing, and prints. Without --html the figures come as a
-table. Texts of traces are left out unless --texts asks for them: a report goes to people the traces may not.""",
+The HTML file is self-contained, without scripts, and printable. Without --html the figures are printed as a table.
+Texts of traces are included only with --texts, as a report may reach people who must not see the traces.""",
 )
 @config_option
 @json_option
 @slice_options
 @click.option("--run", "run_id", default=LIVE_RUN, show_default=True, help="Run whose scores are read.")
 @click.option("--judge", default=None, help="Only this judge (name or JudgeId).  [default: all]")
-@click.option("--since", "begin", type=Since(), default=None, help="From when on.  [default: 30d, or all of a run]")
+@click.option(
+    "--since", "begin", type=Since(), default=None, help="Start of the time range.  [default: 30d, or all of a run]"
+)
 @click.option(
     "--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now, or all of a run]"
 )
-@click.option("--step", type=Span(), default=None, help="Of the plots.  [default: some dozens of points]")
-@click.option("--against", default=None, metavar="RUN[:JUDGE]", help="Compare with it, trace by trace.")
-@click.option("--html", "target", type=OutFile(), default=None, help="Write the report here.")
-@click.option("--title", default=None, help="Its heading.")
+@click.option("--step", type=Span(), default=None, help="Window length of the plots.  [default: a few dozen points]")
+@click.option("--against", default=None, metavar="RUN[:JUDGE]", help="Compare with this run, trace by trace.")
+@click.option("--html", "target", type=OutFile(), default=None, help="Write the report to this HTML file.")
+@click.option("--title", default=None, help="Title of the report.")
 @exact_option
-@click.option("--texts", is_flag=True, help="Quote the worst answers in full.")
-@click.option("--worst", type=click.IntRange(0, 200), default=10, show_default=True, help="How many of them.")
+@click.option("--texts", is_flag=True, help="Include the worst answers in full.")
+@click.option("--worst", type=click.IntRange(0, 200), default=10, show_default=True, help="Number of worst answers.")
 def command(
     config: str,
     as_json: bool,
@@ -82,7 +84,7 @@ def command(
     texts: bool,
     worst: int,
 ) -> None:
-    """Put a period or a run on paper."""
+    """Report on a period or a run, as one printable HTML file."""
     if begin is not None:
         check_order(begin.at, until)
     settings = load_settings(config, require_caps=False)
@@ -90,7 +92,7 @@ def command(
         first, last = _time(store, run_id, begin, until)
         step_s = int(step.total_seconds()) if step is not None else step_for(first.at, until or last)
         if step_s < 1:
-            raise click.BadParameter("the shortest is 1s", param_hint="--step")
+            raise click.BadParameter("the shortest window is 1s", param_hint="--step")
         start, end = whole_steps(first, until, last=last, step_s=step_s)
         check_order(start, end)
         check_windows(start, end, step_s)
@@ -126,7 +128,7 @@ def command(
             require_judge(store, judge, run_id=run_id, configured={spec.name for spec in settings.judges})
             require_slice(store, environment=environment, app=app)
             raise NothingToDecide(
-                f"run {run_id!r} has no scores in this window and slice: look at `tracejudge rates --run {run_id}`"
+                f"run {run_id!r} has no scores in this time range and slice: see `tracejudge rates --run {run_id}`"
             )
     if target is not None:
         Path(target).write_text(report.html, encoding="utf-8")

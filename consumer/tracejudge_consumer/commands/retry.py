@@ -28,9 +28,9 @@ Examples:
   tracejudge retry --reason judge_timeout --reason judge_error --since 24h
   tracejudge retry --judge faithfulness --since 7d --limit 500
 
-A settled verdict replaces the invalid one, in rates and everywhere, with the chance under which the trace was chosen.
-The judges' caps hold. Traces left undecided because a judge was gone need no retry: the consumer judges them when it
-is back. Exit status 75 when a judge answers nobody.""",
+A settled verdict replaces the invalid one everywhere, rates included, and keeps the inclusion probability of the trace.
+The judges' caps apply. Traces left undecided because a judge was unavailable need no retry: the consumer judges them
+once it is available again. Exit status 75 if a judge does not respond.""",
 )
 @config_option
 @json_option
@@ -39,13 +39,15 @@ is back. Exit status 75 when a judge answers nobody.""",
     "reasons",
     multiple=True,
     type=click.Choice([reason.value for reason in InvalidReason]),
-    help="Only scores invalid for this reason; may be given more than once.  [default: any]",
+    help="Only scores invalid for this reason; repeatable.  [default: any]",
 )
-@click.option("--since", type=Moment(), default="24h", show_default=True, help="Only traces served from then on.")
-@click.option("--until", type=Moment(), default=None, help="Only traces served before.  [default: now]")
-@click.option("--judge", "judges", multiple=True, help="Only this judge of the settings.  [default: all]")
-@click.option("--limit", type=click.IntRange(1), default=None, help="At most so many, the oldest first.")
-@click.option("--dry-run", is_flag=True, help="Say how many there are, and stop.")
+@click.option(
+    "--since", type=Moment(), default="24h", show_default=True, help="Only traces served at or after this time."
+)
+@click.option("--until", type=Moment(), default=None, help="Only traces served before this time.  [default: now]")
+@click.option("--judge", "judges", multiple=True, help="Only this judge from the settings.  [default: all]")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Maximum number of scores, oldest first.")
+@click.option("--dry-run", is_flag=True, help="Print the number of scores and exit.")
 def command(
     config: str,
     as_json: bool,
@@ -97,7 +99,7 @@ def _tell_found(found: Counter[tuple[str, str]], *, as_json: bool) -> None:
         return
     out = console()
     if not rows:
-        out.print("no invalid score in this selection by a judge as it is set now; try a longer --since")
+        out.print("no invalid score in this selection by a judge as currently configured; try a longer --since")
         return
     columns = [("judge", "left"), ("reason", "left"), ("scores", "right")]
     cells = [[ident(judge), harmless(reason), str(count)] for (judge, reason), count in sorted(found.items())]
@@ -133,7 +135,7 @@ def _tell(report: AgainReport, *, as_json: bool) -> None:
     if report.settled:
         out.print(f"  {counted(report.settled, 'was', 'were')} settled meanwhile")
     if report.expired:
-        out.print(f"  {report.expired} passed over: their texts are past their retention")
+        out.print(f"  {report.expired} skipped: their texts are past their retention")
     out.print(f"  {counted(counts.judge_calls, 'judge call')}")
     for fault in report.gone:
         out.print(f"  stopped: {harmless(str(fault))}")

@@ -55,17 +55,19 @@ Examples:
   tracejudge score questions.jsonl --engine my_app.rag:build_engine --engine-concurrency 8
   tracejudge score new.jsonl --judge duel --against old.jsonl --max-usd 1   pairwise: whose answers are better?
 
-One JSON object a line: {"query": "...", "response": "...", "source_nodes": ["passage", ...]}. First it says what
-judging would cost; a judge that calls a model needs a cap, here (--max-usd, --max-calls) or in the settings.
-With --engine each query is put to your own LlamaIndex query engine first, and its answer is what is judged.
-Beside the results stands OUTPUT.manifest.json: what was judged, by whom, and what came of it.
-Exit status: 0 every trace that can be read was reached (lines that cannot are told, and are `broken` in the manifest
-and in --json), 2 stopped at a cap, 75 the judge is gone, or said nothing that can be read.""",
+One JSON object per line: {"query": "...", "response": "...", "source_nodes": ["passage", ...]}. It first prints the
+estimated cost; a judge that calls a model needs a cap, here (--max-usd, --max-calls) or in the settings. With --engine
+each query is first answered by your own LlamaIndex query engine, and that answer is judged.
+OUTPUT.manifest.json, next to the results, records what was judged, by which judge, with which outcome.
+Exit status: 0 every readable trace was reached (unreadable lines are reported, and are `broken` in the manifest and
+in --json), 2 stopped at a cap, 75 judge unavailable or no reply readable.""",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option
 @json_option
-@click.option("--judge", "judges", multiple=True, default=("lexical",), show_default=True, help="NAME or FILE.toml.")
+@click.option(
+    "--judge", "judges", multiple=True, default=("lexical",), show_default=True, help="Judge: NAME or FILE.toml."
+)
 @click.option(
     "--against",
     type=click.Path(exists=True, dir_okay=False),
@@ -74,20 +76,26 @@ and in --json), 2 stopped at a cap, 75 the judge is gone, or said nothing that c
 )
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="Maximum number of judge calls in this run.")
 @click.option("--max-usd", type=Number(0), default=None, help="Maximum spend in this run, in USD.")
-@click.option("--app", default="file", show_default=True, help="The app of lines that name none.")
+@click.option("--app", default="file", show_default=True, help="App of lines without one.")
 @click.option(
     "--output",
     "-o",
     type=OutFile(),
     default=None,
-    help="JSON lines, or Parquet where it ends in .parquet.  [default: FILE.scores.jsonl, with the judge's name in it "
-    "where that holds another judge's]",
+    help="Results file: JSON lines, or Parquet if it ends in .parquet.  [default: FILE.scores.jsonl, with the judge's "
+    "name added if that file holds another judge's results]",
 )
-@click.option("--engine", "engine_path", default=None, help="package.module:name of a query engine, or of a maker.")
+@click.option("--engine", "engine_path", default=None, help="Query engine, or factory of one, as package.module:name.")
 @click.option(
-    "--engine-concurrency", type=click.IntRange(1, 1000), default=4, show_default=True, help="Its queries at a time."
+    "--engine-concurrency",
+    type=click.IntRange(1, 1000),
+    default=4,
+    show_default=True,
+    help="Concurrent queries to the engine.",
 )
-@click.option("--engine-timeout", type=Number(0.1), default=120.0, show_default=True, help="Of one query, seconds.")
+@click.option(
+    "--engine-timeout", type=Number(0.1), default=120.0, show_default=True, help="Timeout of one query, in seconds."
+)
 @click.option("--dry-run", is_flag=True, help="Print the estimated cost and exit.")
 def command(
     file: str,
@@ -114,7 +122,7 @@ def command(
     if against is not None:
         check_pairwise(specs)
         if engine_path is not None:
-            raise click.UsageError("--against compares answers that are there: leave out --engine")
+            raise click.UsageError("--against compares existing answers: omit --engine")
         form = paired(form, Path(against), app=app)
     plan, traces = plan_file(path, app, specs, broken, form=form)
     if engine_path is not None:
@@ -132,13 +140,11 @@ def command(
         if faults:
             raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
     if traces == 0:
-        found = f": {counted(len(broken), 'line')} cannot be read, the first: {broken[0].detail}" if broken else ""
+        found = f": {counted(len(broken), 'line')} unreadable, the first: {broken[0].detail}" if broken else ""
         if against is not None and not broken:
-            raise NothingToDecide(
-                f"{path} and {against} answer no question in common: give it one app and case_id in both"
-            )
+            raise NothingToDecide(f"{path} and {against} share no question: give it the same app and case_id in both")
         nothing = CheckFailed if broken else NothingToDecide
-        raise nothing(f"{path}: holds no trace{found}; --help shows what a line needs")
+        raise nothing(f"{path}: contains no trace{found}; --help shows the line format")
     target = Path(output) if output else default_output(path, specs)
     if target.exists() and target.samefile(path):
         raise click.BadParameter("is the input itself; name another file", param_hint="--output")
@@ -290,7 +296,7 @@ def _tell(
             out.print(f"{label}: {number} {decision.value.replace('_', ' ')}{said}")
         if item.reached < traces:
             out.print(
-                f"{label}: {counted(traces - item.reached, 'trace was', 'traces were')} not reached: the judge was gone"
+                f"{label}: {counted(traces - item.reached, 'trace was', 'traces were')} not reached: judge unavailable"
             )
         if item.decisions and any(decision is Decision.OVER_BUDGET for decision, _ in item.decisions):
             cap = (
@@ -301,10 +307,10 @@ def _tell(
                 else "its cap"
             )
             out.print(
-                f"{label}: stopped at {cap} after {counted(item.calls, 'call')}; the rate is of the first traces only"
+                f"{label}: stopped at {cap} after {counted(item.calls, 'call')}; the rate covers the first traces only"
             )
     for line in broken[:10]:
         out.print(f"line {line.number} cannot be read: {harmless(line.reason)}: {one_line(line.detail)}")
     if len(broken) > 10:
-        out.print(f"... and {counted(len(broken) - 10, 'more line')} that cannot be read")
+        out.print(f"... and {counted(len(broken) - 10, 'more unreadable line')}")
     out.print(f"results: {target}")

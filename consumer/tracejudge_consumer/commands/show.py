@@ -24,9 +24,9 @@ Examples:
 @json_option
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
-@click.option("--full", is_flag=True, help="Whole texts instead of their beginnings.")
+@click.option("--full", is_flag=True, help="Print full texts instead of excerpts.")
 def command(trace_id: str, config: str, as_json: bool, environment: str | None, app: str | None, full: bool) -> None:
-    """Trace, passages, signals, decisions, scores with the raw verdict, labels and feedback."""
+    """Show a trace: passages, signals, decisions, scores with raw verdict, labels, feedback."""
     with connect_store(load_settings(config, require_caps=False)) as store:
         found = store.traces.get(trace_id, environment=environment, app=app)
         scores = store.scores.of_trace(trace_id, environment=environment, app=app)

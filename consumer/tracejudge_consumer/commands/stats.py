@@ -20,9 +20,11 @@ Examples:
 )
 @config_option
 @json_option
-@click.option("--days", type=click.IntRange(1, 400), default=7, show_default=True, help="Whole days to look back.")
+@click.option(
+    "--days", type=click.IntRange(1, 400), default=7, show_default=True, help="Number of whole days to look back."
+)
 def command(config: str, as_json: bool, days: int) -> None:
-    """Sizes, rows a day, growth."""
+    """Show table sizes, rows per day and growth."""
     with connect_store(load_settings(config, require_caps=False)) as store:
         growth = store.growth(days=days)
     if as_json:
@@ -61,11 +63,11 @@ def _show(growth: Growth) -> None:
         out.print(table("Rows stored per day (UTC)", [("day", "left"), *((name, "right") for name in names)], days))
     out.print()
     if growth.bytes_per_day is None:
-        out.print("growth: not known before the first whole day has gone")
+        out.print("growth: unknown until the first whole day has passed")
     else:
         out.print(
             f"growth: about {_size(growth.bytes_per_day)} a day, {_size(30 * growth.bytes_per_day)} in 30 days; "
-            "texts go after their retention"
+            "texts are deleted after their retention"
         )
 
 

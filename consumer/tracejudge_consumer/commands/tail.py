@@ -23,16 +23,16 @@ _STYLES = {"passed": "green", "failed": "red", "invalid": "yellow"}
     name="tail",
     epilog="""\b
 Examples:
-  tracejudge tail                       follow, beginning with the last 10 minutes
+  tracejudge tail                       follow, starting with the last 10 minutes
   tracejudge tail --last 1h --once --json""",
 )
 @config_option
 @json_option
-@click.option("--last", type=Span(), default="10m", show_default=True, help="Begin so long ago.")
-@click.option("--once", is_flag=True, help="Print what is there and stop.")
-@click.option("--failed", is_flag=True, help="Only failed and invalid ones.")
+@click.option("--last", type=Span(), default="10m", show_default=True, help="Start this long ago.")
+@click.option("--once", is_flag=True, help="Print existing scores and exit.")
+@click.option("--failed", is_flag=True, help="Only failed and invalid scores.")
 def command(config: str, as_json: bool, last: timedelta, once: bool, failed: bool) -> None:
-    """Follow scores as they are stored (Ctrl-C stops)."""
+    """Follow new scores as they are stored (Ctrl-C stops)."""
     out = console()
     with connect_store(load_settings(config, require_caps=False)) as store:
         cursor: Cursor | None = Cursor(store.now() - last, "")

@@ -97,7 +97,7 @@ def _tell_the_rest(events: Sequence[AlertEvent], rest: Resting | None, *, as_jso
         )
     if rest is not None:
         click.echo(
-            f"{counted(rest.scores, 'score still rests', 'scores still rest')} and were not looked at: all of them "
+            f"{counted(rest.scores, 'score is', 'scores are')} still settling and not evaluated yet: all of them "
             f"count from {instant(rest.all_count_at)} UTC on; `tracejudge watch --once` again then"
         )
 

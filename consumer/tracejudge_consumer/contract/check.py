@@ -62,7 +62,7 @@ def check_file(path: Path, *, now: datetime, max_record_bytes: int, findings: Fi
             if raw.reason:
                 fault = Fault(
                     reason=raw.reason, field="", value=raw.detail, limit="lines of JSON, plain or gzip",
-                    remedy="write the file anew",
+                    remedy="rewrite the file",
                 )  # fmt: skip
                 found = LineFindings(line=raw.number, trace_id=None, faults=(fault,))
             else:
@@ -98,7 +98,7 @@ def _check(
             notes.append(
                 _note(
                     "repeated_id", "trace_id", record.trace_id, "one trace an id",
-                    f"line {first} has it too, and the first one counts: give every answer an id of its own",
+                    f"line {first} has it too, and the first one counts: give every answer its own id",
                 )
             )  # fmt: skip
     return LineFindings(line=number, trace_id=record.trace_id, notes=tuple(notes))
@@ -117,7 +117,7 @@ def _unknown(prefix: str, value: dict[str, Any], known: frozenset[str], *, ignor
     for name in value.keys() - known - ignored:
         near = get_close_matches(name, known, n=1, cutoff=0.75)
         near = near or [one for one in known if one.replace("_", "") == name.replace("_", "").lower()]
-        remedy = f"write it as {near[0]!r}" if near else "put it into tags, where it is of use"
+        remedy = f"write it as {near[0]!r}" if near else "put it into tags if it is useful"
         yield _note("unknown_field", prefix + short(name).strip("'"), short(value[name]), "is ignored", remedy)
 
 
@@ -134,15 +134,13 @@ def _odd(record: Record, now: datetime) -> Iterator[Fault]:
     if not isinstance(record, Trace):
         return
     if not record.query.strip():
-        yield _note("empty", "query", "an empty text", "what was asked", "no judge of relevancy looks at it")
+        yield _note("empty", "query", "an empty text", "what was asked", "relevancy judges skip it")
     if record.status == "ok" and not (record.response or "").strip():
         yield _note(
-            "empty", "response", short(record.response), "the answer", 'send "status": "error" where there is none'
+            "empty", "response", short(record.response), "the answer", 'send "status": "error" if there is none'
         )
     if not record.source_nodes:
-        yield _note(
-            "no_passages", "source_nodes", "none", "the passages, in order", "without them no judge of passages looks"
-        )
+        yield _note("no_passages", "source_nodes", "none", "the passages, in order", "judges of passages skip it")
     elif all(not (node.text or "").strip() for node in record.source_nodes):
         yield _note(
             "no_passage_text", "source_nodes", "no text in any", "passages with text",

@@ -77,7 +77,7 @@ def _faults(error: RecordError) -> tuple[Fault, ...]:
     elif error.field == "schema_version":
         limit, remedy = f"the whole number {SCHEMA_VERSION}", f'send "schema_version": {SCHEMA_VERSION}'
         if error.reason == "schema_too_new":
-            remedy = "upgrade the consumer, or send what the older version says"
+            remedy = "upgrade the consumer, or send the older version"
     # The codec's message begins with the field, which has a place of its own here.
     seen = str(error).removeprefix(f"{error.field}: ") if error.field else str(error)
     return (Fault(reason=error.reason, field=error.field or "", value=_clean(seen), limit=limit, remedy=remedy),)
@@ -97,7 +97,7 @@ def too_large(size_bytes: int, limit_bytes: int) -> Fault:
 _WHOLE: Final[Mapping[str, tuple[str, str]]] = {
     "not_utf8": ("JSON in UTF-8", "encode the text as UTF-8 before it is sent"),
     "not_json": ("one JSON object a record", "write it with a JSON library; NaN and Infinity become null"),
-    "not_an_object": ("one JSON object a record", "send each record as an object of its own"),
+    "not_an_object": ("one JSON object a record", "send each record as its own object"),
     "unknown_kind": ("'trace', 'part' or 'feedback'", 'send "kind": "trace"'),
     "invalid_field": ("what the JSON Schema says", "see `tracejudge contract schema`"),
     "unmapped": ("what [intake.mapping] names", "correct the path in the settings, or the record"),
@@ -132,7 +132,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "query": "send what was asked, as text",
     "response": "send the final answer as text, or null when there was none",
     "source_nodes": 'send the passages as [{"node_id": "...", "text": "...", "score": 0.5}]',
-    "head_probability": "send the share of traces that you log, such as 0.25; 1 when you log all",
+    "head_probability": "send the share of traces you log, such as 0.25; 1 if you log all",
     "feedback_id": "send an id of the feedback, the same one when you send it again",
 }
 

@@ -288,7 +288,7 @@ class Pipeline:
                 failure = failure or error
             self._commits.commit_when_due()
         if in_flight.records:
-            _LOG.warning("%d records in flight are left uncommitted and come again", in_flight.records)
+            _LOG.warning("%d records in flight stay uncommitted and will be redelivered", in_flight.records)
         # During a rebalance commits fail until polling has completed it.
         while not self._commits.commit() and not self._is_over(deadline):
             self._idle_poll(timeout_s=_PAUSED_TURN_S)

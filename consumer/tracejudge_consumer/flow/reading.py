@@ -85,7 +85,7 @@ class ReadingWatch:
         wait = counted(waiting, "record waits", "records wait")
         words = f"reading has stalled: {wait}, and none was handed out for {self._stall_after_s:g} s"
         if stalled and not self._stalled:
-            _LOG.error("%s; a restart takes the reading up anew", words)
+            _LOG.error("%s; a restart resumes reading", words)
         elif self._stalled and not stalled:
             _LOG.warning("reading goes on")
         self._stalled = stalled

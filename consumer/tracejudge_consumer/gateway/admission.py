@@ -109,8 +109,8 @@ class Admission:
                 401,
                 reason="wrong_key",
                 field="Authorization",
-                value="a key that is not ours" if given else "is missing",
-                limit="Bearer and a key of the gateway",
+                value="an unknown key" if given else "is missing",
+                limit="Bearer with a key of the gateway",
                 remedy=f"send the header `Authorization: Bearer ...` with the key of {self._variable}",
                 headers={"WWW-Authenticate": "Bearer"},
             )

@@ -94,7 +94,7 @@ def queue_away(retry_after_s: float) -> Refusal:
     return Refusal(
         503,
         reason="queue_away",
-        value="the queue does not take records now",
+        value="the queue is not accepting records",
         limit="a queue that answers",
         remedy="send it again after the time in Retry-After",
         retry_after_s=retry_after_s,
@@ -104,5 +104,8 @@ def queue_away(retry_after_s: float) -> Refusal:
 def internal_error() -> Refusal:
     """The answer when the gateway itself made a mistake: nothing is known of the lines."""
     return Refusal(
-        500, reason="internal_error", limit="no fault of the gateway's", remedy="send it again, and look at its log"
+        500,
+        reason="internal_error",
+        limit="no error in the gateway",
+        remedy="send it again, and check the gateway's log",
     )

@@ -45,7 +45,7 @@ def check_gateway(section: GatewaySettings, *, environ: Mapping[str, str]) -> It
 
 def answering(host: str, port: int, *, secure: bool, path: str, subject: str) -> Found:
     """What the gateway there says about itself."""
-    fix = f"start `tracejudge gateway` (or `tracejudge up`), and look at its {path}"
+    fix = f"start `tracejudge gateway` (or `tracejudge up`), and check its {path}"
     connection: http.client.HTTPConnection
     if secure:
         connection = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=ssl.create_default_context())
@@ -61,6 +61,6 @@ def answering(host: str, port: int, *, secure: bool, path: str, subject: str) ->
         connection.close()
     reasons = body.get("reasons") if isinstance(body, dict) else None
     if response.status == 200 and reasons == []:
-        return Found(subject, True, f"{host}:{port} takes records")
+        return Found(subject, True, f"{host}:{port} accepts records")
     words = "; ".join(map(str, reasons)) if isinstance(reasons, list) and reasons else f"status {response.status}"
     return Found(subject, False, f"{host}:{port}: {words}", fix)

@@ -129,8 +129,8 @@ def _encoded(value: object) -> bytes:
             400,
             reason="nested_too_deep",
             field="body",
-            value="an array with an element that is nested too deep",
-            limit="what a JSON library takes",
+            value="an array with an element nested too deep",
+            limit="what a JSON library accepts",
             remedy="flatten its metadata",
         ) from None
 

@@ -133,7 +133,7 @@ class Gateway:
         return None
 
     def _on_fatal(self, error: BaseException) -> None:
-        _LOG.error("the gateway cannot go on: %s", error)
+        _LOG.error("the gateway cannot continue: %s", error)
         loop, failure = self._loop, self._failure
         if loop is not None and failure is not None:
             loop.call_soon_threadsafe(_set_exception, failure, error)

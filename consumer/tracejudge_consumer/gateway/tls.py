@@ -16,7 +16,7 @@ def server_context(cert_file: str | None, key_file: str | None) -> ssl.SSLContex
         context.load_cert_chain(cert_file, key_file)
     except (OSError, ssl.SSLError) as error:
         fault = (
-            f"gateway.tls_cert_file, gateway.tls_key_file: {cert_file}, {key_file}: {error}; name PEM files that fit"
+            f"gateway.tls_cert_file, gateway.tls_key_file: {cert_file}, {key_file}: {error}; give matching PEM files"
         )
         raise SettingsError([fault]) from error
     return context

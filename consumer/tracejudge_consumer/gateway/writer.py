@@ -249,7 +249,7 @@ class QueueWriter:
 
     def _recovered(self) -> None:
         if not self._up:
-            _LOG.info("the queue takes records")
+            _LOG.info("the queue accepts records")
             self._up, self._failures = True, 0
 
     def _fail(self, words: str) -> None:

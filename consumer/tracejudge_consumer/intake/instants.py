@@ -36,7 +36,7 @@ def instant_of(value: Any, source: TimeSource, *, now: Callable[[], datetime]) -
         else:
             raise ValueError("not a date")
     except (ValueError, ValidationError):
-        raise ValueError(f"{value!r:.60}, which is no instant of format {source.format!r}") from None
+        raise ValueError(f"{value!r:.60}, which is not an instant of format {source.format!r}") from None
     if moment.tzinfo is None:
         if source.zone is None:
             raise ValueError(f'{value!r:.60}, which names no time zone: set zone = "UTC", or the zone it is written in')
@@ -58,7 +58,7 @@ def _plausible(value: int | float, unit: str, now: datetime) -> datetime:
         meant = _since_epoch(value, other)
         if meant is not None and _EARLIEST <= meant <= latest:
             raise ValueError(f'{found}; as {other} it is {meant:%Y-%m-%dT%H:%M:%SZ}: set format = "{other}"')
-    raise ValueError(f"{found}: set format to its unit ({', '.join(_PER_SECOND)}), or mend what writes it")
+    raise ValueError(f"{found}: set format to its unit ({', '.join(_PER_SECOND)}), or fix what writes it")
 
 
 def _number(value: Any) -> int | float:
@@ -66,10 +66,10 @@ def _number(value: Any) -> int | float:
         try:
             value = int(value) if value.lstrip("-").isdigit() else float(value)
         except ValueError:
-            raise ValueError(f"{value!r:.60}, which is no number") from None
+            raise ValueError(f"{value!r:.60}, which is not a number") from None
     if type(value) is int or type(value) is float:
         return value
-    raise ValueError(f"{value!r:.60}, which is no number")
+    raise ValueError(f"{value!r:.60}, which is not a number")
 
 
 def _since_epoch(value: int | float, unit: str) -> datetime | None:

@@ -118,12 +118,12 @@ class KafkaIntake:
             return False  # not refused: the same offsets can be committed when it is over
         except _NOT_OURS_ANY_MORE as error:
             self._refused += 1
-            _LOG.warning("commit refused, the records are delivered again: %r", error)
+            _LOG.warning("commit refused, the records will be redelivered: %r", error)
             return False
         except AuthorizationError as error:
             raise no_access(self._topic, self._group, error) from error
         except KafkaError as error:
-            _LOG.warning("commit not delivered, tried again later: %r", error)
+            _LOG.warning("commit not delivered, retried later: %r", error)
             return False
         return len(wanted) == len(offsets)
 
@@ -179,7 +179,7 @@ class KafkaIntake:
             # Calls the listener, which commits what it is told to; autocommit is off in any case.
             self._consumer.close(autocommit=False, timeout_ms=self._commit_timeout_ms)
         except KafkaError as error:
-            _LOG.warning("left group %r without a farewell, the broker will notice: %r", self._group, error)
+            _LOG.warning("left group %r without notice, the broker will time it out: %r", self._group, error)
 
     def _remember_to_join(self) -> None:
         """Keeps the client at a join that it began.

@@ -216,9 +216,9 @@ def _number(value: Any, scale: float | None) -> Any:
         try:
             value = float(value)
         except ValueError:
-            raise ValueError(f"{value!r:.60}, which is no number") from None
+            raise ValueError(f"{value!r:.60}, which is not a number") from None
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise ValueError(f"{value!r:.60}, which is no finite number")
+        raise ValueError(f"{value!r:.60}, which is not a finite number")
     return value if scale is None else value * scale
 
 
@@ -246,7 +246,7 @@ def _nodes(source: NodesSource) -> Callable[[Any], Any]:
 
     def read(value: Any) -> Any:
         if not isinstance(value, list):
-            raise ValueError(f"{value!r:.60}, which is no list of passages")
+            raise ValueError(f"{value!r:.60}, which is not a list of passages")
         return [one(item) for item in value]
 
     return read
@@ -257,7 +257,7 @@ def _turns(source: TurnsSource) -> Callable[[Any], Any]:
 
     def read(value: Any) -> Any:
         if not isinstance(value, list):
-            raise ValueError(f"{value!r:.60}, which is no list of turns")
+            raise ValueError(f"{value!r:.60}, which is not a list of turns")
         try:
             return [{"role": role.of(item), "content": content.of(item)} for item in value]
         except LeadsNowhere as error:

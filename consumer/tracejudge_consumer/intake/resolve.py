@@ -38,7 +38,7 @@ def load_hook(name: str) -> Hook:
             ]
         ) from error
     if not callable(found):
-        raise SettingsError([f"intake.resolve_nodes: {name!r} is no function"])
+        raise SettingsError([f"intake.resolve_nodes: {name!r} is not a function"])
     hook: Hook = found
     return hook
 

@@ -28,16 +28,18 @@ def faults_of(error: ValidationError, *, example: str = EXAMPLE) -> list[str]:
             key += f"[{step}]" if isinstance(step, int) else f".{step}" if key else str(step)
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] in ("tuple_type", "list_type", "frozen_set_type", "set_type"):
-            message = "is not a list; write one in brackets, also of a single value"
+            message = "is not a list; write it in brackets, even for a single value"
         if fault["type"] == "string_type":
             several = isinstance(fault["input"], list | dict)
-            message = "is not one text: write a single one, in quotes" if several else "is not text: write it in quotes"
+            message = (
+                "is not a string: write a single value in quotes" if several else "is not a string: write it in quotes"
+            )
         if fault["type"] == "missing":
             lines.append(f"{key}: is missing; {example} shows it")
         elif fault["type"] == "extra_forbidden":
-            where = f"look for a typing error, or in {example}"
+            where = f"check for a typo, or in {example}"
             if _is_a_threshold(key):
-                where = "the least score that passes is called `threshold`"
+                where = "the lowest passing score is called `threshold`"
             lines.append(f"{key}: is not a setting; {where}")
         elif _may_hold_a_secret(key) and not _is_a_mistyped_type(fault):
             # What was refused may be a password in the wrong place: it is not repeated on a screen or in a log.
@@ -66,7 +68,7 @@ def _share_hint(fault: ErrorDetails) -> str:
         return ""
     if isinstance(number, bool) or not isinstance(number, int | float) or not 1 < number <= 100:
         return ""
-    return f": it is a share, so write {number / 100:g} for {number:g} %"
+    return f": it is a fraction, so write {number / 100:g} for {number:g} %"
 
 
 def _steps(path: tuple[int | str, ...]) -> Iterable[int | str]:

@@ -42,7 +42,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError([f"{path}: is not TOML: {error}"]) from error
     except FileNotFoundError as error:
-        raise SettingsError([f"{path}: there is no such file; correct its name, or the folder you are in"]) from error
+        raise SettingsError([f"{path}: no such file; correct its name, or change to its folder"]) from error
     except OSError as error:  # the words alone: all of it would say the name again
         raise SettingsError([f"{path}: cannot be read: {error.strerror}"]) from error
     except UnicodeDecodeError as error:

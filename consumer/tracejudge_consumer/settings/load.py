@@ -43,7 +43,7 @@ def load_settings(path: str | Path, *, require_caps: bool = True, connects: bool
     if secrets:
         raise SettingsError(
             [
-                f"{path}: queue_options.{name}: a secret does not belong into the file; set "
+                f"{path}: queue_options.{name}: a secret must not be in the file; set "
                 f"{'TRACEJUDGE_QUEUE_PASSWORD' if name == 'sasl_plain_password' else 'TRACEJUDGE_QUEUE_OPTIONS (JSON)'}"
                 " in the environment"
                 for name in secrets
@@ -51,7 +51,7 @@ def load_settings(path: str | Path, *, require_caps: bool = True, connects: bool
         )
     unknown = _unknown_variables()
     if unknown:
-        raise SettingsError([f"environment: {name}: is not a setting; look for a typing error" for name in unknown])
+        raise SettingsError([f"environment: {name}: is not a setting; check for a typo" for name in unknown])
     try:
         settings = Settings(**values)
     except ValidationError as error:

@@ -107,7 +107,7 @@ def cross_faults(settings: Settings) -> Iterable[str]:
     names = [spec.name for spec in settings.judges]
     known = ", ".join(map(repr, names)) or "none"
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"judges: {name!r} is defined twice; every judge needs a name of its own"
+        yield f"judges: {name!r} is defined twice; give every judge its own name"
     for rule in settings.rules:
         if rule.judge not in names:
             yield f"rules: {rule.name!r} watches judge {rule.judge!r}, which is not one of {known}"
@@ -115,9 +115,9 @@ def cross_faults(settings: Settings) -> Iterable[str]:
             yield f"rules: {rule.name!r} watches judge {rule.judge!r}, whose shadow = true says that it raises no alert"
     rule_names = [rule.name for rule in settings.rules]
     for name in sorted({name for name in rule_names if rule_names.count(name) > 1}):
-        yield f"rules: {name!r} is defined twice; every rule needs a name of its own"
+        yield f"rules: {name!r} is defined twice; give every rule its own name"
     if JUDGE_DRIFT_RULE in rule_names:
-        yield f"rules: {JUDGE_DRIFT_RULE!r} is taken by the watch over judges with anchors; choose another name"
+        yield f"rules: {JUDGE_DRIFT_RULE!r} is reserved for the monitoring of judges with anchors; choose another name"
     for name in sorted(set(settings.anchors.judges) - set(names)):
         yield f"anchors.judges: judge {name!r} is not one of {known}"
     for name in sorted(settings.sampling.judge_names() - set(names)):

@@ -160,7 +160,7 @@ class GatewaySettings(_Section):
         if self.max_unpacked_bytes > self.max_in_flight_bytes:
             raise ValueError(
                 f"max_unpacked_bytes: {self.max_unpacked_bytes} is above max_in_flight_bytes, "
-                f"{self.max_in_flight_bytes}: no request of that size could ever be taken"
+                f"{self.max_in_flight_bytes}: no request of that size could ever be accepted"
             )
         return self
 

@@ -43,7 +43,7 @@ class JudgeWatch:
             if fault.judge_name not in self._gone:
                 self._gone.add(fault.judge_name)
                 self._metrics.judges_gone.labels(fault.judge_name).set(1)
-                _LOG.error("%s: its traces are undecided in the ledger until it is back", fault)
+                _LOG.error("%s: its traces are undecided in the ledger until it is available again", fault)
         if back or result.gone:
             self._health.judges_gone(self._gone)
         for score in result.scores:

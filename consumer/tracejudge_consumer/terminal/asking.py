@@ -15,7 +15,7 @@ def require_consent(question: str) -> None:
         # click makes one of Ctrl-C and of an input that ends; only the latter is answered by an option.
         if isinstance(error.__context__, EOFError) and not sys.stdin.isatty():
             click.echo(err=True)  # the question stands there without its answer
-            raise click.UsageError("nobody can be asked here, as there is no terminal: give --yes") from error
+            raise click.UsageError("cannot ask for confirmation without a terminal: give --yes") from error
         raise
     if not agreed:
         raise click.Abort

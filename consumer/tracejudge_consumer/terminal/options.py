@@ -39,7 +39,7 @@ def parse_span(text: str) -> timedelta:
         raise NoSpan(f"{text!r} is not a length of time such as 15m, 24h or 7d")
     seconds = float(match[1]) * _UNITS_S[match[2]]
     if seconds > _LONGEST_D * _UNITS_S["d"]:
-        raise ValueError(f"{text!r} is longer than {_LONGEST_D}d, the longest time there is here")
+        raise ValueError(f"{text!r} is longer than {_LONGEST_D}d, the maximum")
     return timedelta(seconds=seconds)
 
 
@@ -77,7 +77,11 @@ class Moment(click.ParamType[datetime]):
         try:
             moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
         except ValueError:
-            self.fail(f"{text!r} is neither 24h, 7d ... nor an instant such as 2026-01-31T12:00:00Z", param, ctx)
+            self.fail(
+                f"{text!r} is neither a length of time such as 24h or 7d nor an instant such as 2026-01-31T12:00:00Z",
+                param,
+                ctx,
+            )
         if moment.tzinfo is None:
             self.fail(f"{text!r} has no time zone: write {moment.isoformat()}Z for UTC", param, ctx)
         try:
@@ -85,7 +89,7 @@ class Moment(click.ParamType[datetime]):
         except OverflowError:
             instant = None
         if instant is None or instant.year not in _YEARS:
-            self.fail(f"{text!r} is not of the years {_YEARS.start} to {_YEARS.stop - 1}", param, ctx)
+            self.fail(f"{text!r} is outside the years {_YEARS.start} to {_YEARS.stop - 1}", param, ctx)
         return instant
 
 
@@ -119,7 +123,7 @@ class Number(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value!r} is not a number one can compare with", param, ctx)
+            self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
 
 
@@ -135,7 +139,7 @@ class OutFile(click.Path):
             return path
         there, parent = Path(path), Path(path).absolute().parent
         if not parent.is_dir():
-            self.fail(f"{path!r}: there is no folder {str(parent)!r}: make it, or name another file", param, ctx)
+            self.fail(f"{path!r}: no such folder {str(parent)!r}: create it, or name another file", param, ctx)
         if not os.access(there if there.exists() else parent, os.W_OK):
             self.fail(f"{path!r} cannot be written by this user: name another file", param, ctx)
         return path
@@ -158,7 +162,7 @@ def check_windows(start: datetime, end: datetime, step_s: float) -> None:
     """Raises BadParameter for more windows than anybody reads: each is a row for every judge and slice."""
     if (windows := (end - start).total_seconds() / step_s) > MOST_WINDOWS:
         raise click.BadParameter(
-            f"makes {windows:,.0f} windows, at most {MOST_WINDOWS:,} are shown: take a longer step, or a shorter time",
+            f"makes {windows:,.0f} windows, the limit is {MOST_WINDOWS:,}: use a longer step or a shorter time range",
             param_hint="--step",
         )
 

@@ -97,10 +97,7 @@ def money(value: float | None) -> str:
 def about(usd: float | None) -> str:
     """An estimate of money, or what to set so that there is one."""
     if usd is None:
-        return (
-            "at a cost that cannot be told: set usd_per_million_input_tokens and usd_per_million_output_tokens of this "
-            "judge"
-        )
+        return "at unknown cost: set usd_per_million_input_tokens and usd_per_million_output_tokens of this judge"
     return f"about {money(usd)}"
 
 

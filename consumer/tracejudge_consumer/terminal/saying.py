@@ -18,7 +18,7 @@ def perhaps_unread() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _LOG.warning("nobody takes what is said on standard output (%s); the work goes on", error)
+        _LOG.warning("standard output is closed (%s); the work continues", error)
 
 
 def say(line: str) -> None:

@@ -32,7 +32,7 @@ def show_event(out: Console, event: AlertEvent) -> None:
     numbers = numbers_say(event)
     worst = event.evidence.get("worst_trace_ids")
     if not lines and isinstance(worst, list | tuple) and worst:
-        numbers.append(("look at", ", ".join(map(str, worst[:5]))))
+        numbers.append(("worst traces", ", ".join(map(str, worst[:5]))))
     for name, said in numbers:
         out.print(f"  {name:<{_WIDTH}} {ident(said)}")
 

@@ -21,7 +21,7 @@ def numbers_say(event: AlertEvent) -> list[tuple[str, str]]:
     found = [(name, _said(told.get(key), say)) for key, name, say in _NAMED]
     found[1:1] = [
         ("evidence", _evidence(told)),
-        ("for a page", _share(told, "page_evidence_hours", "alarm_hours", "of what makes it a page")),
+        ("for a page", _share(told, "page_evidence_hours", "alarm_hours", "of the page level")),
     ]
     if event.kind == "resolved":  # its summary names the level
         found = [(name, said) for name, said in found if name != "fires below"]
@@ -30,10 +30,10 @@ def numbers_say(event: AlertEvent) -> list[tuple[str, str]]:
 
 
 def _evidence(told: Mapping[str, object]) -> str:
-    ends = _share(told, "evidence_hours", "resolve_hours", "of what ends the alert")
-    fires = _share(told, "evidence_hours", "alarm_hours", "of what fires")
+    ends = _share(told, "evidence_hours", "resolve_hours", "of the level that resolves it")
+    fires = _share(told, "evidence_hours", "alarm_hours", "of the alarm level")
     promise = told.get("false_alarms")
-    promised = f" (false alarms promised: at most {harmless(promise)})" if fires and isinstance(promise, str) else ""
+    promised = f" (promised false alarms: at most {harmless(promise)})" if fires and isinstance(promise, str) else ""
     return ends or fires + promised
 
 
@@ -57,7 +57,7 @@ def _rate(value: object) -> str:
 
 def _rate_before(value: object) -> str:
     said = _rate(value)
-    return f"{said}; since the incident before it, if there was one" if said else ""
+    return f"{said}; since the previous incident, if any" if said else ""
 
 
 def _at(value: object) -> str:
@@ -93,7 +93,7 @@ def _model(value: object) -> str:
         return ""
     old, new = ((_text(one.get("model", "")), _text(one.get("fingerprint", ""))) for one in (was, now))
     part = 0 if old[0] != new[0] else 1
-    return f"{old[part] or '(none)'} until {_at(value.get('at'))}, {new[part] or '(none)'} from then on"
+    return f"{old[part] or '(none)'} until {_at(value.get('at'))}, {new[part] or '(none)'} since then"
 
 
 _NAMED: Final[tuple[tuple[str, str, Callable[[object], str]], ...]] = (
@@ -104,9 +104,9 @@ _NAMED: Final[tuple[tuple[str, str, Callable[[object], str]], ...]] = (
     ("since", "since the fall", _rate),
     ("coverage_low", "coverage", _coverage),
     ("fired_at", "fired at", _at),
-    ("fired_event_id", "its alert", _text),
+    ("fired_event_id", "alert", _text),
     ("recovered_about", "recovered about", _at),
-    ("above", "over when above", _percent),
+    ("above", "resolves above", _percent),
     ("since_recovery", "since then", _rate),
     ("closed_because", "closed because", lambda value: _text(value).replace("_", " ")),
     ("action_id", "by action", _text),

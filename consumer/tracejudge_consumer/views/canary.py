@@ -36,7 +36,7 @@ def show_canary(a: str, b: str, found: ReleaseCheck, *, chosen: Sequence[str], a
     rows = [
         [ident(names[line.judge_id]), *_rate(line.old), *_rate(line.new), *_difference(line)] for line in found.lines
     ]
-    out.print(table("Different traces of each, weighted by their chance of having been judged", columns, rows))
+    out.print(table("Different traces on each side, weighted by their inclusion probability", columns, rows))
     for sentence in said:
         out.print(sentence)
     for sentence in mixes_in_words(found.lines, names):
@@ -44,23 +44,23 @@ def show_canary(a: str, b: str, found: ReleaseCheck, *, chosen: Sequence[str], a
     if not found.exact:
         out.print(f"{BY_MINUTE_IN_WORDS} `tracejudge release check --exact` reads every row.")
     words = ("tracejudge", "release", "check", b, "--against", a, *chosen)
-    out.print(f"may it go out?  {ident(shlex.join(words))}", soft_wrap=True)
+    out.print(f"release decision:  {ident(shlex.join(words))}", soft_wrap=True)
 
 
 def _words(a: str, b: str, line: ReleaseLine, name: str) -> str:
     seen = line.result.difference
     if seen is None:
-        return f"By {ident(name)} nothing can be said: one of the two has no settled verdict."
+        return f"By {ident(name)} no comparison: one of the two has no settled verdict."
     low, high = 100 * seen.low, 100 * seen.high
     if low <= 0.0 <= high:
         return (
-            f"By {ident(name)} this traffic does not tell whether {b} passes more or less often than {a}: anything "
+            f"By {ident(name)} this traffic does not show whether {b} passes more or less often than {a}: anything "
             f"from {low:+.1f} to {high:+.1f} points is possible."
         )
     near, far = sorted((abs(low), abs(high)))
     word = "more" if low > 0 else "less"
     by = f"by {100 * abs(seen.value):.1f} points ({near:.1f} to {far:.1f})"
-    return f"By {ident(name)} {b} passes {word} often than {a}, {by}; the traffic of the two may differ."
+    return f"By {ident(name)} {b} passes {word} often than {a}, {by}; their traffic may differ."
 
 
 def _rate(rate: PassRate | None) -> tuple[str, str]:

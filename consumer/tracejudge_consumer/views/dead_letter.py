@@ -47,4 +47,4 @@ def show_letter_in(out: Console, row: StoredDeadLetter) -> None:
     out.print(f"record     {len(letter.value)} bytes" + (", dropped" if row.state == "dropped" else ""))
     out.print(preview(letter.value, limit=_PREVIEW_BYTES), soft_wrap=True)
     if len(letter.value) > _PREVIEW_BYTES:
-        out.print(f"... the first {_PREVIEW_BYTES} of {len(letter.value)} bytes; --raw writes all of them")
+        out.print(f"... first {_PREVIEW_BYTES} of {len(letter.value)} bytes; --raw writes all of them")

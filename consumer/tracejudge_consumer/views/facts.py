@@ -63,13 +63,13 @@ def facts_tables(
     if changed:
         columns = [("window (UTC)", "left"), ("judge", "left"), *slices, ("rate", "right"), ("mean score", "right")]
         columns += [("change", "right"), ("95 %", "right")]
-        yield table("Change against the window before", columns, [_change(line, group_by, names) for line in changed])
+        yield table("Change from the previous window", columns, [_change(line, group_by, names) for line in changed])
 
 
 def _change(line: RateLine, group_by: Sequence[str], names: Mapping[JudgeId, str]) -> list[str]:
     rate, trend = line.rate, line.trend
     if rate is None or trend is None:
-        raise ValueError("a change needs two rates")
+        raise ValueError("no rate in one of them")
     return [
         instant(line.window.start)[:16],
         ident(names[line.judge_id]),

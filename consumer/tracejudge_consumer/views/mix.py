@@ -26,6 +26,6 @@ def mixes_in_words(lines: Iterable[ReleaseLine], names: Mapping[JudgeId, str]) -
             f"the mix of {field} differs: {one_line(mix.value, limit=40) or '(none)'} "
             f"{percent(mix.share_old, digits=0)} -> {percent(mix.share_new, digits=0)}; within its values the "
             f"difference{by}{of} is {100 * seen.value:+.1f} points ({100 * seen.low:+.1f} to {100 * seen.high:+.1f}): "
-            f"`... --within {field}` decides by that"
+            f"use `... --within {field}` to decide by that"
         )
     return said

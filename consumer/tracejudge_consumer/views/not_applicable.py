@@ -55,7 +55,9 @@ def lacking_hint(judge: str, reasons: Mapping[str, int], *, judged: int, setting
     mapping = settings.intake.mapping
     head = f"{by_key[key]} of {counted(whole, 'trace')} of {ident(judge)} came without {_WHAT.get(key, key)}"
     if mapping is None:
-        return f"{head}: look at `{key}` of what your service logs, `tracejudge contract check` tells what is missing"
-    is_set = "look at" if getattr(mapping, key) is not None else "set"
+        return (
+            f"{head}: check `{key}` in the traces your service logs; `tracejudge contract check` shows what is missing"
+        )
+    is_set = "check" if getattr(mapping, key) is not None else "set"
     try_it = "`tracejudge ingest --dry-run FILE` shows what a mapping finds"
     return f"{head}: {is_set} {key} of [intake.mapping]{_MORE.get(reason, '')}; {try_it}"

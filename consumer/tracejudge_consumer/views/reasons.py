@@ -22,7 +22,7 @@ def show_reasons(out: Console, reasons: Mapping[str, int], *, one: str, many: st
         such_as = "such as: " if differing > 1 else ""
         out.print(f"  {counted(number, one, many)}: {such_as}{one_line(example, limit=300)}")
     if len(kinds) > _MOST:
-        out.print(f"  and {counted(len(kinds) - _MOST, 'reason')} more; --json has all")
+        out.print(f"  and {counted(len(kinds) - _MOST, 'reason')} more; --json lists all")
 
 
 def _alike(reasons: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:

@@ -20,7 +20,7 @@ from tracejudge_consumer.terminal.rendering import about, console, harmless, ide
 
 def tell_plan(plan: tuple[JudgePlan, ...], specs: tuple[JudgeSpec, ...], count: int, run: OpenRun) -> None:
     if run.resumed:
-        click.echo(f"run {run.run_id} is there already: it goes on, with the selection it had", err=True)
+        click.echo(f"run {run.run_id} already exists: continuing it with its selection", err=True)
     labels = {spec.name: judge_label(spec) for spec in specs}
     for item in plan:
         cost, label = item.cost, labels[item.cost.judge_name]
@@ -36,13 +36,13 @@ def tell_plan(plan: tuple[JudgePlan, ...], specs: tuple[JudgeSpec, ...], count: 
             said = (
                 f"as in {counted(item.token_calls, 'measured call')} of this judge"
                 if item.token_calls
-                else f"estimated from the texts, {reply} a reply assumed: too few calls of this judge are known"
+                else f"estimated from the texts, assuming {reply} per reply: too few past calls of this judge"
             )
             click.echo(f"  tokens: {said}", err=True)
         known = (
             f"from {counted(item.measured_calls, 'measured call')}, median {item.median_ms:,.0f} ms"
             if item.measured_calls
-            else f"no call of it was measured: {item.median_ms:,.0f} ms assumed"
+            else f"no call measured: {item.median_ms:,.0f} ms assumed"
         )
         times = ", ".join(f"{_time(one.seconds)} at {one.workers}" for one in item.expected)
         click.echo(f"  calls in flight: {times} ({known})", err=True)
@@ -88,7 +88,7 @@ def tell(
     if report.already_decided:
         out.print(f"  {counted(report.already_decided, 'was', 'were')} invalid or not applicable before")
     if report.texts_expired:
-        out.print(f"  {report.texts_expired} passed over: their texts are past their retention")
+        out.print(f"  {report.texts_expired} skipped: their texts are past their retention")
     for reason, number in report.invalid_reasons.items():
         out.print(f"  {number} invalid: {harmless(reason)}")
     for decision, number in report.decisions.items():
@@ -98,12 +98,12 @@ def tell(
         out.print(f"  {counted(not_reached, 'trace')} of {selected} in the selection not reached")
     for text in report.gone:
         out.print(f"  stopped: {harmless(text)}")
-        out.print("  the rest is undecided; start the same command again when the judge is back")
+        out.print("  the rest is undecided; repeat the command when the judge is available again")
     if Decision.OVER_BUDGET in report.decisions:
-        out.print("  stopped at its cap; the same command with a higher one goes on where this ended")
+        out.print("  stopped at its cap; repeat the command with a higher cap to continue")
     if mute:
         # Pages of nothing are what comparing would show.
-        out.print("  no verdict can be read: `tracejudge judges check` says whether this judge can judge at all")
+        out.print("  no readable verdict: `tracejudge judges check` shows whether this judge works at all")
         return status
     # With the settings that this was typed with: without them the next command would look elsewhere.
     typed = "" if config == DEFAULT_CONFIG else f" -c {ident(shlex.quote(config))}"

@@ -70,11 +70,11 @@ def show_verdicts(
         value = "" if score.score is None else f" {score.score:.3f}"
         verdict = f"{score.judge_name}{heuristic}: {score.outcome.value}{value}"
         out.print(Text(f"{verdict}  {score.reason}".rstrip(), style="bold"))
-        chance = f"stratum {score.stratum or '–'}, chance of being judged {score.inclusion_probability:g}"
+        chance = f"stratum {score.stratum or '–'}, inclusion probability {score.inclusion_probability:g}"
         out.print(f"  {score.judge_id}, run {ident(score.run_id)}, judged {instant(score.judged_at)} UTC; {chance}")
         content = kept.get(score.key)
         if content is not None and score.run_id == LIVE_RUN and score.content_hash not in ("", content):
-            out.print("  about another content than stands above: this id came again, and its first record was kept")
+            out.print("  for different content than shown above: this id was sent again, and the first record was kept")
         usage = score.usage
         if usage.calls:
             tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens"

@@ -54,7 +54,7 @@ def build_intake(settings: Settings, *, metrics: Metrics | None = None) -> Intak
         return KafkaIntake(queue.bootstrap_servers, queue.topic, group=group, options=queue_options(settings))
     if isinstance(queue, HttpQueue):
         raise SettingsError(
-            ["queue: http:// is where apps write to; name here the kafka:// or sqlite:/// queue behind the gateway"]
+            ["queue: http:// is where apps write to; give the kafka:// or sqlite:/// queue behind the gateway here"]
         )
     raise SettingsError(["queue: a memory queue cannot be read by another process; use sqlite:///PATH"])
 

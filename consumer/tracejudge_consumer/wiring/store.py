@@ -34,7 +34,7 @@ def connect_store(settings: Settings, *, create: bool = False, patience_s: float
     """
     if settings.store.startswith("chdb:") and not create:
         if missing := embedded_store_missing(settings):
-            raise SettingsError([f"store: {missing}: `tracejudge consume` makes one there, or correct `store`"])
+            raise SettingsError([f"store: {missing}: `tracejudge consume` creates one there, or correct `store`"])
     elif not create and patience_s is None:
         with open_unchecked_store(settings, patience_s=min(FIRST_LOOK_PATIENCE_S, settings.store_timeout_s)) as first:
             first.check_schema()
@@ -59,7 +59,7 @@ def embedded_store_missing(settings: Settings) -> str | None:
         return f"{target.directory}: no store here yet"
     if not target.directory.is_dir():
         return None  # a file: opening it says so, also to those who would make a store
-    something = " (the folder holds something else)" if any(target.directory.iterdir()) else ""
+    something = " (the folder contains something else)" if any(target.directory.iterdir()) else ""
     return f"{target.directory}: no store here yet{something}"
 
 

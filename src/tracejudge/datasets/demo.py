@@ -27,5 +27,5 @@ def demo_lines(*, event_time: EventTimes | None = None) -> Iterator[Line]:
 def _traces(path: Path, times: EventTimes) -> Iterator[Line]:
     for line in read_lines(path, event_time=times):
         if not isinstance(line, Line):
-            raise TypeError(f"demo data holds {line!r}: the package is damaged, install it again")
+            raise TypeError(f"demo data holds {line!r}: the package is damaged, reinstall it")
         yield line

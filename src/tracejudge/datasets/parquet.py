@@ -41,7 +41,7 @@ def read_parquet(path: Path, *, app: str | None = None) -> Iterator[Line | Recor
                     plain = {name: _plain(one) for name, one in value.items() if one is not None}
                     yield read_object(number, plain, app=app, event_time=times)
     except arrow.ArrowInvalid as error:
-        raise CheckFailed(f"{path}: is no Parquet file: {str(error).splitlines()[0]}") from error
+        raise CheckFailed(f"{path}: is not a Parquet file: {str(error).splitlines()[0]}") from error
 
 
 def _of_export(row: dict[str, Any]) -> dict[str, Any]:

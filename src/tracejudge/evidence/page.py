@@ -56,7 +56,7 @@ def evidence_page(evidence: Evidence, *, release: str, made_at: datetime, quotes
         tiles=_tiles(evidence),
         sections=[section for section in _sections(evidence, quotes) if section.parts],
         footer=(
-            f"tracejudge {release}, made {_minute(made_at)} UTC. Rates are weighted by how each trace was sampled; "
+            f"tracejudge {release}, created {_minute(made_at)} UTC. Rates are weighted by how each trace was sampled; "
             "intervals are 95 % unless said otherwise. Equal content within an hour is one observation. Only verdicts "
             "given up to the alert are counted here."
         ),
@@ -87,7 +87,7 @@ def _sections(evidence: Evidence, quotes: Quotes | None) -> list[Section]:
     marks = [(evidence.started, "began about"), (evidence.until, "alert")]
     plot = share_over_time(evidence.points, label="Pass rate over time, UTC", marks=marks)
     held = hold_says(evidence.event)
-    told = [] if held is None else [paragraph(f"As of when this page was made: {held}.")]
+    told = [] if held is None else [paragraph(f"As of when this page was created: {held}.")]
     return [
         Section(heading="What happened", parts=(paragraph(evidence.event.summary + "."), *told, plot)),
         _where(evidence),
@@ -189,7 +189,7 @@ def _worst(evidence: Evidence, quotes: Quotes | None) -> Section:
             said.append(quoted("The judge", score.feedback, limit=600))
         parts.append(f"<article>{''.join(said)}</article>")
     if quotes is None:
-        parts.append(paragraph("Texts are left out of this page by the settings; `tracejudge show TRACE` shows them."))
+        parts.append(paragraph("The settings exclude texts from this page; `tracejudge show TRACE` shows them."))
     return Section(heading="Read these first", parts=tuple(parts))
 
 
@@ -198,7 +198,7 @@ def _trust(evidence: Evidence) -> Section:
     rows = [
         ["fires below", _percent(told.get("boundary"))],
         ["learned baseline", _percent(told.get("baseline"))],
-        ["evidence, of what fires", _evidence(told.get("evidence_hours"), told.get("alarm_hours"))],
+        ["evidence, % of the alarm level", _evidence(told.get("evidence_hours"), told.get("alarm_hours"))],
         [f"rate of the {length_before(evidence)} before, by event time", rate_of(evidence.before)],
         ["rate since", rate_of(evidence.since)],
     ]

@@ -71,21 +71,21 @@ def read(
     if criterion in OF_PASSAGES:
         return Reading(
             verdict="retrieval",
-            says="retrieval: this judge looks at the passages alone, and they got worse",
+            says="retrieval: this judge looks only at the passages, and they got worse",
             by="",
             measures=measures,
         )
     if criterion in _NOT_OF_ANSWERS:
         return Reading(
             verdict="cannot_tell",
-            says=f"cannot tell: {criterion} has nothing to do with the passages",
+            says=f"cannot tell: {criterion} does not depend on the passages",
             by="",
             measures=measures,
         )
     if mix is not None:
         return Reading(
             verdict="neither",
-            says=f"neither: the traffic moved between values of {mix}, to slices that were worse all along",
+            says=f"neither: traffic shifted between values of {mix}, to slices that were already worse",
             by="",
             measures=measures,
         )
@@ -109,8 +109,8 @@ def read(
         why = f"too few traces with a verdict and {' or '.join(tried)}"
     else:
         scored = any(best_score(row) is not None for row in before)
-        scores = "do not differ in their best retrieval score" if scored else "carry no retrieval scores"
-        why = f"no judge of context relevancy looked at these traces, and their passages {scores}"
+        scores = "do not differ in their best retrieval score" if scored else "have no retrieval scores"
+        why = f"no context relevancy judge scored these traces, and their passages {scores}"
     return Reading(verdict="cannot_tell", says=f"cannot tell: {why}", by="", measures=measures)
 
 
@@ -181,7 +181,7 @@ def _says(
     faithfulness: bool,
 ) -> str:
     answers = "less faithful" if faithfulness else "worse"
-    parts = f"passages account for {_points(retrieval)}, answers for {_points(generation)}, told by {by}"
+    parts = f"passages account for {_points(retrieval)}, answers for {_points(generation)}, measured by {by}"
     if verdict == "retrieval":
         return f"retrieval: the passages got less relevant ({parts})"
     if verdict == "generation":

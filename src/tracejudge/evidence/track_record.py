@@ -146,7 +146,7 @@ def _at_most(count: int, mean: float) -> float:
 
 
 def _shares_the_promise(event: AlertEvent) -> bool:
-    """Whether the alert is of a rule on quality that promises something: health has a promise of its own, and a classic
+    """Whether the alert is of a rule on quality that promises something: health has own promise, and a classic
     threshold has none."""
     told = event.evidence
     return told.get("measure", "quality") == "quality" and told.get("type") not in ("threshold", "volume")

@@ -33,8 +33,8 @@ def appeared_says(one: Appeared) -> str:
     beside = f", {rate_of(one.beside)} of the others" if one.beside is not None else ""
     well = f", passed {rate_of(one.well_until)} until the fall began" if one.well_until is not None else ""
     return (
-        f"{name} appeared about {_minute(one.at)} UTC{well}, and {held} judged traces {since} are of it: "
-        f"{rate_of(one.since)} of them pass{beside}, {rate_of(one.before)} before"
+        f"{name} appeared about {_minute(one.at)} UTC{well}, and {held} judged traces {since} have it: "
+        f"{rate_of(one.since)} pass{beside}, {rate_of(one.before)} before"
     )
 
 
@@ -48,17 +48,15 @@ def _where_says(evidence: Evidence) -> str:
         )
     if not evidence.findings:
         if not evidence.sliced_by:
-            return "nothing to slice by: no version, category, model or tag differs between these traces"
+            return "nothing to slice by: these traces do not differ in version, category, model or any tag"
         if any(one.beside is not None for one in evidence.appeared):
-            return f"no slice stands out beyond chance among {evidence.looked_at} looked at, that one among them"
+            return f"none of {evidence.looked_at} slices examined, that one included, stands out beyond chance"
         if evidence.appeared:  # which is everywhere since, and has nothing beside it
             return (
-                f"of what was there before, no slice stands out among {evidence.looked_at} looked at: as far as can be "
-                "told all of it fell alike"
+                f"of the slices that existed before, none of {evidence.looked_at} examined stands out: they appear to "
+                "have fallen uniformly"
             )
-        return (
-            f"no slice stands out among {evidence.looked_at} looked at: as far as can be told it fell alike everywhere"
-        )
+        return f"no slice stands out among {evidence.looked_at} examined: the fall appears uniform"
     first, *more = evidence.findings
     others = f"; also {', '.join(map(name_of, more[:3]))}" if more else ""
     overlap = len({one.attribute for one in evidence.findings}) > 1
@@ -91,7 +89,7 @@ def record_says(record: TrackRecord, *, app: str) -> str:
         )
     seen = (
         f"{counted(record.alerts, 'earlier alert')}, {record.dismissed} dismissed as false, {record.real} known to be "
-        f"real, {record.unjudged} nobody judged"
+        f"real, {record.unjudged} unreviewed"
     )
     if record.per_promise is None or record.low is None or record.high is None:
         return f"{promised}; not enough history to measure it: {record.days:.1f} days watched, {seen}"
@@ -105,7 +103,7 @@ def resampled_says(played: Resampled) -> str:
     """The result of playing the healthy history again, in words."""
     share = f" (its share: at most 1 in {played.promise_days:.3g} days)" if played.promised else ""
     return (
-        f"played again over its own healthy {played.history_days:.1f} days for {played.days:g} days, this series alone"
+        f"simulated on its own healthy {played.history_days:.1f} days for {played.days:g} days, this series alone"
         f"{share}: {played.alarms} alarms, {played.per_promise:.2g} "
         f"({played.low:.2g} to {played.high:.2g}) in {played.promise_days:.3g} days"
     )
@@ -119,14 +117,14 @@ def judge_says(event: AlertEvent) -> str | None:
     at = _minute(datetime.fromisoformat(known["at"]))
     about = f"{known.get('n')} anchors of {at} UTC"
     if known.get("state") != "steady":
-        return f"it had moved, as its {about} say: the fall may be the judge's"
+        return f"it had moved according to its {about}: the fall may be the judge's"
     if known.get("too_early") is False:
         return f"steady by its {about}, judged after the fall began"
-    age = ", too early to tell of this fall" if known.get("too_early") else ""
-    again = "`tracejudge anchors run` looks again"
+    age = ", too early to cover this fall" if known.get("too_early") else ""
+    again = "`tracejudge anchors run` checks again"
     if known.get("round_asked"):
-        again = "another round was asked for, `tracejudge anchors show` has it"
-    return f"steady by its {about}{age}; if it moved after them, this cannot know it ({again})"
+        again = "another round was requested, see `tracejudge anchors show`"
+    return f"steady by its {about}{age}; a later move would not be visible here ({again})"
 
 
 def looked_at_says(evidence: Evidence) -> str:

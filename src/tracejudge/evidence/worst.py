@@ -60,7 +60,7 @@ def _reasons(row: JudgedRow, finding: Finding | None, judges: Sequence[str]) -> 
         said.append(f"stands for {row.weight:.3g} traces")
     if finding is not None and _in(row, finding):
         said.append(f"{finding.attribute} {finding.value or '(none)'}")
-    said += [f"failed by {judge} too" for judge in judges if row.others.get(judge) is False]
+    said += [f"also failed by {judge}" for judge in judges if row.others.get(judge) is False]
     signals = row.signals
     if signals.get("node_count") == 0:
         said.append("nothing was retrieved")
@@ -68,7 +68,7 @@ def _reasons(row: JudgedRow, finding: Finding | None, judges: Sequence[str]) -> 
         said.append("no passage with text")
     overlap = signals.get("lexical_overlap")
     if isinstance(overlap, float | int):
-        said.append(f"{round(100 * overlap)} % of its words stand in the passages")
+        said.append(f"{round(100 * overlap)} % of its words occur in the passages")
     if signals.get("refusal") is True:
         said.append("reads like a refusal")
     return said

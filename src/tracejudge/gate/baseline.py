@@ -116,7 +116,7 @@ def read_baseline(path: Path) -> Baseline:
             anchors=_read(anchors) if anchors is not None else None,
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise SettingsError([f"{path}: is no baseline ({type(error).__name__}: {error}){remedy}"]) from error
+        raise SettingsError([f"{path}: is not a baseline ({type(error).__name__}: {error}){remedy}"]) from error
 
 
 def _read(document: Mapping[str, Any]) -> Verdicts:

@@ -221,7 +221,7 @@ def _case(key: CaseKey, run: RunVerdicts) -> str:
 def comparable(judge: str, run: RunVerdicts, before: Verdicts | None, *, what: str = "baseline") -> Verdicts:
     """The verdicts that a run is compared with. Raises SettingsError where there is none, and CheckFailed, with the way
     out, when that would be void."""
-    again = "; judge it again, or make a new one with --update-baseline"
+    again = "; judge it again, or write a new one with --update-baseline"
     if before is None:
         raise SettingsError(
             [
@@ -265,7 +265,7 @@ def decided_at_least(
     if seen.low >= at_least:
         return Decided.PASSED, "good, beyond doubt"
     if thresholds.strict:
-        return Decided.UNDECIDED, "not enough evidence: the interval holds the limit"
+        return Decided.UNDECIDED, "not enough evidence: the interval includes the limit"
     return Decided.PASSED, "no evidence that it is worse"
 
 

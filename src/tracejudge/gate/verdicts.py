@@ -76,13 +76,13 @@ def read_rows(path: Path) -> RunVerdicts:
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise SettingsError(
                     [
-                        f"{path}: line {number} is no row of `tracejudge score` ({_why(error)}): name the file that it "
+                        f"{path}: line {number} is not a row of `tracejudge score` ({_why(error)}): name the file it "
                         "wrote, not the dataset"
                     ]
                 ) from error
     if not verdicts:
         raise NothingToDecide(
-            f"{path}: has no rows, so nothing was judged and nothing is decided: look at what `tracejudge score` said"
+            f"{path}: has no rows, so nothing was judged and nothing is decided: check the output of `tracejudge score`"
         )
     _check_judges(str(path), verdicts)
     _check_cases(str(path), verdicts)
@@ -127,7 +127,7 @@ def _latency_p95_ms(path: Path) -> float | None:
         return None if engine is None or engine["latency_ms"] is None else float(engine["latency_ms"]["p95"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckFailed(
-            f"{manifest}: is no manifest of `tracejudge score` ({type(error).__name__}: {error})"
+            f"{manifest}: is not a manifest of `tracejudge score` ({type(error).__name__}: {error})"
         ) from error
 
 
@@ -196,4 +196,4 @@ def _verdict(row: Mapping[str, Any]) -> Verdict:
 def _why(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"has no {error.args[0]}"
-    return "is no JSON" if isinstance(error, ValueError) else "is no JSON object"
+    return "is not JSON" if isinstance(error, ValueError) else "is not a JSON object"

@@ -265,7 +265,7 @@ def load_class(path: str, base: type[Any], *, judge: str, key: str) -> type[Any]
         found = getattr(importlib.import_module(module_name), class_name)
     except Exception as error:  # importing runs somebody else's code
         raise SettingsError(
-            [f"judge {judge!r}: {key}: cannot import {path}: {describe(error)}; install its package or mend the path"]
+            [f"judge {judge!r}: {key}: cannot import {path}: {describe(error)}; install its package or fix the path"]
         ) from error
     if not (isinstance(found, type) and issubclass(found, base)):
         raise SettingsError([f"judge {judge!r}: {key}: {path} is not a subclass of LlamaIndex's {base.__name__}"])

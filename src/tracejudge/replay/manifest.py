@@ -47,7 +47,7 @@ class OpenRun:
 def check_run_name(run_id: str) -> None:
     """Raises ValueError for a name that a replay may not use."""
     if run_id in RESERVED_RUNS:
-        raise ValueError(f"run {run_id!r} is reserved; give the replay a name of its own")
+        raise ValueError(f"run {run_id!r} is reserved; give the replay another name")
     if not run_id or len(run_id) > 64 or not all(c.isalnum() or c in "-_." for c in run_id):
         raise ValueError(f"run {run_id!r}: use 1 to 64 letters, digits, '-', '_' and '.'")
 
@@ -84,13 +84,11 @@ def open_run(
             )
         if not known.asks_as(selection):
             raise CheckFailed(
-                f"run {run_id!r} is of another selection ({known.digest[:12]}): give this one another name with --run"
+                f"run {run_id!r} is of another selection ({known.digest[:12]}): give this run another name with --run"
             )
         begun_at = datetime.fromisoformat(before.manifest["begun_at"])
         if words := other_times(known.where, asked, begun_at=begun_at, now=now):
-            raise CheckFailed(
-                f"run {run_id!r} {words}: leave it out to go on, or give this one another name with --run"
-            )
+            raise CheckFailed(f"run {run_id!r} {words}: omit it to continue, or give this run another name with --run")
         selection = replace(known, files=selection.files)  # the same content, wherever it lies by now
         kept = ("begun_at", "attempts", "cursor")
         manifest |= {name: before.manifest[name] for name in kept if name in before.manifest}

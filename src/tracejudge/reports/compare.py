@@ -13,6 +13,7 @@ from tracejudge.comparing.paired import (
     mcnemar_p,
     paired_difference,
 )
+from tracejudge.counted import counted
 from tracejudge.scores import Bucket, JudgeId, Outcome, Score, TraceKey
 from tracejudge.store import Pair
 from tracejudge.windows import PassRate, pass_rate
@@ -185,9 +186,9 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
     """
     difference = comparison.agreement.difference
     if difference is None:
-        return ["Nothing can be said: no trace was settled by both."]
+        return ["No comparison is possible: no trace was settled by both."]
     said = [
-        f"The verdicts of {name} are of several judges of one name, {' and '.join(side.judge_ids)}, and are mixed: "
+        f"The verdicts of {name} come from several judges of one name, {' and '.join(side.judge_ids)}, and are mixed: "
         "name one by its JudgeId."
         for name, side in ((a, comparison.a), (b, comparison.b))
         if len(side.judge_ids) > 1
@@ -204,24 +205,24 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
         )
     else:
         asked = (
-            f"{_these(seen, 'question')} not tell whether {b}'s answers pass more or less often than {a}'s"
+            f"{_these(seen, 'question')} not show whether {b}'s answers pass more or less often than {a}'s"
             if answers
-            else f"{_these(seen, 'trace')} not tell whether {b} passes more or fewer than {a}"
+            else f"{_these(seen, 'trace')} not show whether {b} passes more or fewer than {a}"
         )
         said.append(f"{asked}: anything from {low:+.1f} to {high:+.1f} points is possible.")
     if answers:
         return said
     if comparison.correct is not None and (gain := comparison.correct.difference) is not None:
-        labelled = comparison.correct.counts.n
+        labelled = counted(comparison.correct.counts.n, "labelled trace")
         if gain.low > 0 or gain.high < 0:
             better, worse = (b, a) if gain.low > 0 else (a, b)
-            said.append(f"{better} agrees with people more often than {worse} on the {labelled} labelled ones.")
+            said.append(f"{better} agrees with human labels more often than {worse}, on {labelled}.")
         else:
-            said.append(f"The {labelled} labelled ones do not tell which of the two agrees with people more often.")
+            said.append(f"Human labels, on {labelled}, do not show which of the two agrees with them more often.")
     if len(comparison.a.judge_ids) == 1 and comparison.a.judge_ids == comparison.b.judge_ids:
         said.append(
-            f"{a} and {b} are one judge, {comparison.a.judge_ids[0]}: what differs is its own noise, and a verdict "
-            "from the cache shows none."
+            f"{a} and {b} are the same judge, {comparison.a.judge_ids[0]}: differences are its own noise, and cached "
+            "verdicts show none."
         )
     return said
 

@@ -19,7 +19,9 @@ from tracejudge.windows import LEAST_EFFECTIVE, PassRate, enough
 
 _SLICES = ("app", "version", "category")
 _MOST_ROWS = 30
-_FEW = f"few: less than {LEAST_EFFECTIVE:g} effective samples are not enough data for a rate; the line is its interval."
+_FEW = (
+    f"few: fewer than {LEAST_EFFECTIVE:g} effective samples are not enough data for a rate; the line is its interval."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +92,8 @@ def _named(name: str, *, heuristic: bool) -> str:
 
 
 def _by_minute() -> Section:
-    said = f"{BY_MINUTE_IN_WORDS} `tracejudge report --exact` makes this report from every row."
-    return Section(heading="How these figures were read", parts=(paragraph(said),))
+    said = f"{BY_MINUTE_IN_WORDS} `tracejudge report --exact` creates this report from every row."
+    return Section(heading="Source of these figures", parts=(paragraph(said),))
 
 
 def _tiles(line: RateLine, name: str) -> list[Tile]:
@@ -180,7 +182,7 @@ def _compared(a: str, b: str, comparison: Comparison) -> Section:
     said = [paragraph(sentence) for sentence in in_words(comparison, a=a, b=b)]
     said += [paragraph(_FEW)] if any(bar.few for bar in bars) else []
     plot = share_bars(bars, label=f"Pass rates of {a} and {b} on the same traces")
-    return Section(heading=f"{a} beside {b}", parts=(plot, table([("", False), ("", True)], rows), *said))
+    return Section(heading=f"{a} and {b}", parts=(plot, table([("", False), ("", True)], rows), *said))
 
 
 def _not_judged(store: Store, query: RateQuery) -> Section:
@@ -240,7 +242,7 @@ def _concerns(of_series: str, asked: str | None) -> bool:
 
 
 def _left_out(rows: int) -> list[str]:
-    return [paragraph(f"{rows - _MOST_ROWS:,} more are left out.")] if rows > _MOST_ROWS else []
+    return [paragraph(f"{rows - _MOST_ROWS:,} more are omitted.")] if rows > _MOST_ROWS else []
 
 
 def _run(run: RunManifest) -> Section:

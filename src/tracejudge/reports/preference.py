@@ -129,7 +129,7 @@ def preference_in_words(found: Preference, *, a: str = "A", b: str = "B") -> lis
     """The conclusions that the intervals allow, a sentence each."""
     one, counts = found.all, found.all.counts
     if one.b_share is None:
-        return [f"Nothing can be said: none of the {counts.n} questions was won by either."]
+        return [f"No comparison is possible: none of the {counts.n} questions was won by either."]
     low, high = one.b_share.low, one.b_share.high
     of = f"of the {counts.won} questions that were won"
     if low > 0.5 or high < 0.5:
@@ -140,7 +140,7 @@ def preference_in_words(found: Preference, *, a: str = "A", b: str = "B") -> lis
         said = [f"{words} ({100 * near:.0f} to {100 * far:.0f}) {of}; {counts.ties} are ties."]
     else:
         said = [
-            f"These questions do not tell whose answers are preferred: {b} wins {100 * one.b_share.value:.0f} % "
+            f"These questions do not show whose answers are preferred: {b} wins {100 * one.b_share.value:.0f} % "
             f"({100 * low:.0f} to {100 * high:.0f}) {of}; {counts.ties} are ties."
         ]
     if one.place_p is not None and one.place_p < 0.05:

@@ -19,8 +19,8 @@ MOST_TRACES_READ: Final = 200_000
 """In a window, up to which views read every row unless told otherwise: about a second's work."""
 
 BY_MINUTE_IN_WORDS: Final = (
-    "These figures are from sums by the minute, not from every row: an answer that came many times counts each time "
-    "(else once an hour), and known sizes of strata are not used. Where answers repeat, the intervals are narrower "
+    "These figures come from per-minute sums, not from every row: an answer that occurs many times counts each time "
+    "(otherwise once an hour), and known stratum sizes are not used. Where answers repeat, the intervals are narrower "
     "than they should be."
 )
 """The note beside figures that were not read from every row."""
@@ -124,7 +124,7 @@ def traces_of(query: RateQuery) -> TraceFilter:
 def unseen_fields(store: Store, query: RateQuery) -> list[str]:
     """A sentence for each condition of the query that no trace in its time and slice meets: maybe a typing error."""
     return [
-        f"no trace of this time has {name} = {value!r}"
+        f"no trace in this time range has {name} = {value!r}"
         for name, value in query.also.items()
         if not store.traces.count(traces_of(replace(query, also={name: value})))
     ]

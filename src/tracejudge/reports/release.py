@@ -106,11 +106,11 @@ def check_release(
             rates.setdefault((line.judge_name, line.judge_id, line.heuristic), {})[version] = line.rate
     for version in (new, old):
         if not any(version in by_version for by_version in rates.values()):
-            place = "slice" if query.also else "window"
+            place = "slice" if query.also else "time range"
             unseen = "".join(f"; {said}" for said in unseen_fields(store, query))
             raise NothingToDecide(
-                f"version {version!r} has no scores in this {place}: look at `tracejudge rates --by version`, or go "
-                f"further back with --since{unseen}"
+                f"version {version!r} has no scores in this {place}: see `tracejudge rates --by version`, or use "
+                f"a longer --since{unseen}"
             )
     both = {key: by_version for key, by_version in rates.items() if {new, old} <= by_version.keys()}
     if not both:
@@ -143,7 +143,7 @@ def check_release(
         lines = tuple(_with_mix(line, sums, allowed_drop, judge) for line in lines)
     else:
         if not any(value for one in sums[within].values() for side in one for value in side):
-            raise NothingToDecide(f"no judged trace of {new!r} or {old!r} in this window says its {within}")
+            raise NothingToDecide(f"no judged trace of {new!r} or {old!r} in this window has a value of {within}")
         lines = tuple(replace(line, within=judge(*sums[within].get(line.judge_id, NO_SUMS))) for line in lines)
     verdicts = {line.decided.verdict for line in lines}
     return ReleaseCheck(

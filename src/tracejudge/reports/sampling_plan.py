@@ -199,9 +199,9 @@ def in_words(line: PlanLine, found: Sequence[Delay]) -> str:
         unseen.append("total failure")
     parts = [money]
     if seen:
-        parts.append("sees " + ", ".join(seen))
+        parts.append("detects " + ", ".join(seen))
     if unseen:
-        parts.append(f"cannot see {', '.join(unseen)} within a day")
+        parts.append(f"cannot detect {', '.join(unseen)} within a day")
     return "; ".join(parts)
 
 

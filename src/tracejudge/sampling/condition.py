@@ -171,7 +171,7 @@ class Condition(BaseModel):
             if not getattr(self, f"{groups[0]}_"):
                 raise ValueError(f"{groups[0]} is empty: list at least one condition, or drop it")
         elif self.field is None:
-            raise ValueError(f"{operators[0]} needs a field to look at: add field = ...")
+            raise ValueError(f"{operators[0]} needs a field: add field = ...")
         elif not operators:
             raise ValueError(f"field {self.field!r} has no operator: add one of {', '.join(_OPERATORS)}")
         return self

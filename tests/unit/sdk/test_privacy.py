@@ -237,7 +237,7 @@ def test_a_comment_and_a_part_without_texts() -> None:
     [
         ({"redact": "personal_data"}, "redact: str is not a list"),
         ({"redact": ["nowhere.to:be_found"]}, "redact: 'nowhere.to:be_found' could not be imported"),
-        ({"redact": ["math:pi"]}, "redact: 'math:pi' is no function"),
+        ({"redact": ["math:pi"]}, "redact: 'math:pi' is not a function"),
         ({"allow_fields": ["query", "anser"]}, "allow_fields: 'anser' is no field: choose from query"),
         ({"allow_fields": ["source_nodes.colour"]}, "'source_nodes.colour' is no field"),
         ({"allow_fields": "query"}, "allow_fields: str is not a list"),

@@ -11,7 +11,7 @@ from tracejudge_sdk.testing import MemoryTransport, traces_of
 @pytest.mark.parametrize(
     ("name", "value", "tag", "words"),
     [
-        ("tenat", "acme", "acme", "keeps it as a tag; look for a typing error"),
+        ("tenat", "acme", "acme", "keeps it as a tag; check for a typo"),
         ("extras", {"tenant": "acme"}, '{"tenant": "acme"}', "keeps all of it as one tag; give what is to be sliced"),
     ],
 )

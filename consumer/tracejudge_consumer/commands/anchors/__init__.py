@@ -18,12 +18,12 @@ Examples:
   tracejudge anchors run golden --dry-run
   tracejudge anchors show golden
 
-With set = "golden" under [anchors] in the settings, `tracejudge watch` and `up` judge them again every day, and tell
-when the judge no longer says what it said.""",
+With set = "golden" under [anchors] in the settings, `tracejudge watch` and `up` rejudge them daily and alert when a
+judge's verdicts have moved.""",
 )
 @group_config_option
 def command() -> None:
-    """Watch the judges themselves: freeze traces, judge them again, see what moved."""
+    """Monitor the judges: freeze traces, judge them again, see which verdicts moved."""
 
 
 for _each in (build, run_anchors, list_anchors, show):

@@ -32,20 +32,30 @@ Examples:
   tracejudge anchors build golden --judge faithfulness --app shop --since 60d --size 200
   tracejudge anchors build golden --from labelled.jsonl
 
-Half of them passed and half failed, by people's labels first and by the judge's word where there is none. A set is
-frozen: its id is a hash of its texts and labels, which are kept in the store for as long as it is. `tracejudge forget`
-takes anchors out as it does traces.""",
+Half of the anchors passed and half failed, by human label or else by the judge's verdict. A set is frozen: its id is
+a hash of its texts and labels, which are stored as long as the set exists. `tracejudge forget` deletes anchors too.""",
 )
 @click.argument("name")
 @config_option
 @json_option
-@click.option("--judge", default=None, help="For whom they are chosen.  [default: the judge with anchors, or the one]")
-@click.option("--from", "file", type=click.Path(exists=True, dir_okay=False), help="A JSONL file instead, all of it.")
-@click.option("--since", type=Moment(), default="30d", show_default=True, help="Traces served from then on.")
+@click.option(
+    "--judge", default=None, help="Judge the anchors are for.  [default: the judge with anchors, or the only one]"
+)
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Use all traces of this JSONL file, not the store.",
+)
+@click.option(
+    "--since", type=Moment(), default="30d", show_default=True, help="Only traces served at or after this time."
+)
 @click.option("--environment", default="production", show_default=True, help="Only this environment.")
-@click.option("--app", default=None, help="Only this app; with --from, of lines that name none.")
-@click.option("--size", type=click.IntRange(2, 10_000), default=100, show_default=True, help="How many at most.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed chooses others.")
+@click.option("--app", default=None, help="Only this app; with --from, app of lines without one.")
+@click.option(
+    "--size", type=click.IntRange(2, 10_000), default=100, show_default=True, help="Maximum number of anchors."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the selection.")
 def build(
     name: str,
     config: str,
@@ -58,7 +68,7 @@ def build(
     size: int,
     seed: int,
 ) -> None:
-    """Freeze traces of the store, or of a file, into a set."""
+    """Freeze traces from the store or a file into an anchor set."""
     settings = load_settings(config, require_caps=False)
     spec = _judge(settings, judge)
     with connect_store(settings, create=file is not None) as store:
@@ -89,7 +99,7 @@ def build(
     _tell(frozen, found, spec)
     out = console()
     price = money(cost.usd) if cost.usd is None else f"about {money(cost.usd)}"
-    out.print(f"a round asks {ident(judge_label(spec))} {counted(cost.calls, 'time')}, {price}")
+    out.print(f"one round of {ident(judge_label(spec))}: {counted(cost.calls, 'call')}, {price}")
     out.print(f'next: tracejudge anchors run {ident(name)}, and set = "{ident(name)}" under [anchors] in {config}')
 
 
@@ -109,8 +119,8 @@ def _tell(frozen: AnchorSet, found: Chosen, spec: JudgeSpec) -> None:
     out.print(f"{ident(frozen.set_id)}: {counted(len(frozen.anchors), 'anchor')}, frozen")
     by_judge = found.passed + found.failed - found.labelled
     out.print(
-        f"  {found.passed} passed, {found.failed} failed by {spec.criterion}: {found.labelled} by people, "
+        f"  {found.passed} passed, {found.failed} failed by {spec.criterion}: {found.labelled} by human label, "
         f"{by_judge} by the judge"
     )
     if len(frozen.anchors) < _FEW:
-        out.print(f"  {len(frozen.anchors)} are few: only a large movement can be told by them")
+        out.print(f"  only {len(frozen.anchors)}: such a set can detect only large movements")

@@ -32,14 +32,16 @@ Examples:
   tracejudge anchors run golden --judge faithfulness --max-calls 200
   tracejudge anchors run golden --judge candidate.toml --max-usd 1
 
-Each verdict is asked for anew, none comes from the cache. The first round of a JudgeId is what its later ones are held
-against. One process at a time asks a judge about a set: beside a round of `watch` this one is refused (exit 75). The
-alert loop folds the round within a minute; whether a judge moved is for its detector to say.""",
+Every verdict is a fresh call, never from the cache. Later rounds of a JudgeId are compared with its first one. Only one
+process at a time judges a set with a judge: during a round of `watch` this command is refused (exit 75). The alert loop
+reads the round within a minute; its detector decides whether the judge moved.""",
 )
 @click.argument("name", required=False)
 @config_option
 @json_option
-@click.option("--judge", "wanted", multiple=True, help="NAME or FILE.toml. May be repeated.  [default: the settings']")
+@click.option(
+    "--judge", "wanted", multiple=True, help="Judge: NAME or FILE.toml. Repeatable.  [default: the settings']"
+)
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="Maximum number of judge calls.")
 @click.option("--max-usd", type=Number(0), default=None, help="Maximum spend, in USD.")
 @click.option("--dry-run", is_flag=True, help="Print the estimated cost and exit.")
@@ -52,14 +54,14 @@ def run_anchors(
     max_usd: float | None,
     dry_run: bool,
 ) -> int:
-    """Judge the anchors now, and say how far the judge agrees with itself and with people."""
+    """Judge the anchors now; report agreement with the first round and with human labels."""
     settings = load_settings(config, require_caps=False)
     chosen = name or settings.anchors.set
     if chosen is None:
         raise SettingsError([f'anchors run: name a set, or write set = "NAME" under [anchors] in {config}'])
     specs = resolve_judges(config, wanted) if wanted else anchor_judges(settings)
     if not specs:
-        raise SettingsError(["anchors run: no judge of the settings calls a model: name one with --judge"])
+        raise SettingsError(["anchors run: no judge in the settings calls a model: name one with --judge"])
     require_prices(specs, max_usd)
     told: list[dict[str, Any]] = []
     status = EXIT_DONE
@@ -82,7 +84,7 @@ def run_anchors(
             with anchor_lease(store, anchors.set_id, spec.judge_id()) as lease:
                 if lease is None:
                     raise ServiceUnavailable(
-                        f"anchors run: another process asks {spec.judge_id()} about {anchors.set_id} now; "
+                        f"anchors run: another process is judging {anchors.set_id} with {spec.judge_id()}; "
                         "`tracejudge anchors show` has its round when it is done"
                     )
                 facts, finished = _round(settings, store, spec, anchors, caps=caps, hidden=as_json, lease=lease)

@@ -23,7 +23,7 @@ _FLIPS_SHOWN = 10
 @config_option
 @json_option
 def list_anchors(config: str, as_json: bool) -> None:
-    """The sets there are."""
+    """List anchor sets."""
     with connect_store(load_settings(config, require_caps=False)) as store:
         sets = [store.anchors.load(set_id) for set_id in store.anchors.names()]
         judges = {one.set_id: judges_of(store, one) for one in sets}
@@ -59,9 +59,11 @@ Examples:
 @config_option
 @json_option
 @click.option("--judge", default=None, help="Only this judge (name or JudgeId).")
-@click.option("--rounds", type=click.IntRange(1, 1000), default=15, show_default=True, help="The latest so many.")
+@click.option(
+    "--rounds", type=click.IntRange(1, 1000), default=15, show_default=True, help="Number of latest rounds shown."
+)
 def show(name: str | None, config: str, as_json: bool, judge: str | None, rounds: int) -> None:
-    """Where each judge stands with a set: what it said first, what it says now."""
+    """Show how each judge agrees with its first round on a set, and with human labels."""
     settings = load_settings(config, require_caps=False)
     chosen = name or settings.anchors.set
     if chosen is None:
@@ -88,7 +90,7 @@ def _tell(anchors: AnchorSet, reports: list[JudgeReport], series: list[SeriesSta
         f"frozen at {instant(anchors.built_at)} UTC{gone}"
     )
     if not reports:
-        out.print(f"nobody has judged them yet: tracejudge anchors run {ident(anchors.name)}")
+        out.print(f"not judged yet: tracejudge anchors run {ident(anchors.name)}")
     for report in reports:
         heuristic = " (heuristic)" if report.heuristic else ""
         states = {dict(one.key.group)["against"]: one for one in series if one.key.judge_id == report.judge_id}
@@ -122,8 +124,8 @@ def _row(line: RoundLine) -> list[str]:
 
 
 _LEARNING: Final = (
-    "how far it usually agrees is being learned, which takes a round or two, more where it wavers; until then it has "
-    "moved only where far more verdicts flip one way than the other"
+    "learning its usual agreement, which takes a round or two, or more if it is noisy; until then it counts as "
+    "moved only if far more verdicts flip one way than the other"
 )
 
 
@@ -132,7 +134,7 @@ def _state(states: dict[str, SeriesStatus]) -> str:
     if any(one.state == "firing" for one in states.values()):
         return "moved"
     if not states or all(one.state == "warming_up" for one in states.values()):
-        return _LEARNING if states else "not folded by the alert loop yet (`tracejudge watch` or `up`)"
+        return _LEARNING if states else "not read by the alert loop yet (`tracejudge watch` or `up`)"
     return "steady"
 
 

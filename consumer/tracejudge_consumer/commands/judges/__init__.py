@@ -24,7 +24,7 @@ Examples:
 )
 @group_config_option
 def command() -> None:
-    """List judges, show what they ask, try them out, measure how steady they are, make one live."""
+    """List, inspect and test judges, measure their noise, make one live."""
 
 
 for _each in (list_judges, show, check, noise, adopt):

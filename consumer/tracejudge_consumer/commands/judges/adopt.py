@@ -32,19 +32,21 @@ Examples:
   tracejudge judges adopt try-1 --note "new prompt, agrees better with the labels"
   (restart the consumers)
 
-From that moment on the name's rates read the new judge. What the old one said stays as it is; the run keeps the history
-as the new one sees it (`tracejudge rates --run try-1`). Rules that learn a baseline start with what the run found,
-or with the old judge's baseline moved by what both said of the run's traces, whichever is surer: nothing has to warm up
-again. A judge that was on trial (shadow = true) bridges in the same way once it takes the old one's name and place.""",
+From then on rates under this name use the new judge. Verdicts of the old one stay as they are; the run keeps the
+history as judged by the new one (`tracejudge rates --run try-1`). Rules with a learned baseline start from the run's
+result, or from the old baseline shifted by the difference on traces judged by both, whichever is more precise: no new
+warm-up. A shadow judge (shadow = true) is bridged in the same way once it takes over the old one's name.""",
 )
 @click.argument("run_id", metavar="RUN")
 @config_option
 @json_option
-@click.option("--judge", default=None, help="Which one, where the run has several.")
-@click.option("--from", "live_from", type=Moment(), default=None, help="Live from this event time on.  [default: now]")
-@click.option("--note", default="", help="Why; kept with the adoption.")
+@click.option("--judge", default=None, help="Judge to adopt, if the run has several.")
+@click.option(
+    "--from", "live_from", type=Moment(), default=None, help="Start of being live, by event time.  [default: now]"
+)
+@click.option("--note", default="", help="Reason, recorded with the adoption.")
 def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from: datetime | None, note: str) -> None:
-    """Make the judge of a finished replay the live one of its name."""
+    """Make the judge of a finished replay the live judge of its name."""
     settings = load_settings(config)
     with connect_store(settings) as store:
         spec = _judge_of(_run(store, run_id), judge)
@@ -57,8 +59,8 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
             at = before[-1].live_from
             if live_from is not None and live_from > now:
                 raise click.BadParameter(
-                    f"{instant(live_from)} UTC is to come, and {old} is live since {instant(at)} UTC already: leave "
-                    "--from out, which keeps that moment",
+                    f"{instant(live_from)} UTC is in the future, but {old} has been live since {instant(at)} UTC: omit "
+                    "--from to keep that",
                     param_hint="--from",
                 )
             old = before[-2].judge_id if len(before) > 1 else None
@@ -74,22 +76,22 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
         return
     out, new = console(), ident(spec.judge_id()) + (" (heuristic)" if spec.heuristic else "")
     if old is None and before:  # the first of its name: it is live since its first trace, and replaces nothing
-        out.print(f"{new} is live already, and no other judge of this name was before it")
+        out.print(f"{new} is already live and replaces no earlier judge of this name")
     else:
-        instead = f"in place of {ident(old)}" if old is not None else "the first of its name"
-        out.print(f"{new} is live from {instant(at)} UTC on, {instead}")
+        instead = f"replacing {ident(old)}" if old is not None else "the first judge of its name"
+        out.print(f"{new} is live from {instant(at)} UTC, {instead}")
     if live_from is not None and live_from != at:
-        out.print(f"--from {instant(live_from)} UTC is passed over: it was live already, and its moment stands")
+        out.print(f"--from {instant(live_from)} UTC is ignored: the judge was already live")
     if bridge is not None and bridge.agreement.counts.n:
         out.print(_bridge(bridge))
         for sentence in in_words(bridge, a="the old one", b="the new one"):
             out.print(f"{sentence[0].upper()}{sentence[1:]}")
     elif old is not None:
-        out.print("The old one judged none of the run's traces: nothing bridges the two.")
+        out.print("The old judge judged none of the run's traces, so the two cannot be bridged.")
     out.print(
-        "Baselines of its alert rules start with what the run found, or with the old judge's moved by the difference,"
+        "Baselines of its alert rules start from the run's result, or from the old baseline shifted by the difference,"
     )
-    out.print("whichever is surer; the event judge_changed will say. Restart the consumers now.")
+    out.print("whichever is more precise; see the event judge_changed. Restart the consumers now.")
     out.print(f"next: tracejudge rates --run {ident(run_id)} --judge {ident(spec.name)} --step 1d")
 
 
@@ -99,7 +101,9 @@ def _run(store: Store, run_id: str) -> RunManifest:
         replays = [one.run_id for one in store.runs.all()]
         raise no_run(run_id, replays)
     if selection_of(run) is None:
-        raise CheckFailed(f"run {run_id!r} is no replay of this release: replay the history again, then adopt that run")
+        raise CheckFailed(
+            f"run {run_id!r} is not a replay by this release: replay the history again, then adopt that run"
+        )
     if run.finished_at is None:
         raise CheckFailed(f"run {run_id!r} is not complete: start `tracejudge replay` with --run {run_id} again first")
     return run
@@ -122,12 +126,12 @@ def _check_settings(settings: Settings, spec: JudgeSpec, config: str) -> None:
         is_now = "has no judge of this name" if mine is None else f"has {mine.judge_id()}"
         raise SettingsError(
             [
-                f"{config}: judge {spec.name!r} is to be {spec.judge_id()}, and the file {is_now}; put the judge that "
-                "was replayed into it, in place of the old one, then adopt the run and restart the consumers"
+                f"{config}: judge {spec.name!r} must be {spec.judge_id()}, but the file {is_now}; replace the old "
+                "judge in it with the one that was replayed, then adopt the run and restart the consumers"
             ]
         )
     if mine.shadow:
-        raise SettingsError([f"judges.{spec.name}.shadow: is true; a judge on trial cannot be live: remove it"])
+        raise SettingsError([f"judges.{spec.name}.shadow: is true; a shadow judge cannot be live: remove it"])
 
 
 def _bridge(bridge: Comparison | None) -> str:

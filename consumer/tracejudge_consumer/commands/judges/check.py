@@ -33,17 +33,23 @@ Examples:
   tracejudge judges check my-judge.toml --no-calls
   tracejudge judges check polite --cases mine.jsonl
 
-First the settings (a prompt that names no passage is a fault, exit 64), then the endpoint, then a handful of cases with
-a right answer, which cost a call each. --cases brings your own: traces of the usual form with
-"labels": {"CRITERION": true}, for rules that only you know. Exit status 1 when anything is wrong.""",
+Checks the settings (a prompt without a passage is an error, exit 64), the endpoint, and a few cases with known answers,
+at one call each. --cases adds your own, for rules that only you know: traces in the usual format with
+"labels": {"CRITERION": true}. Exit status 1 if anything is wrong.""",
 )
 @click.argument("judges", nargs=-1)
 @config_option
 @json_option
-@click.option("--no-calls", is_flag=True, help="Settings and endpoint only: buys no verdict.")
-@click.option("--cases", "file", type=click.Path(exists=True, dir_okay=False), default=None, help="Your own cases.")
+@click.option("--no-calls", is_flag=True, help="Check settings and endpoint only; no paid calls.")
+@click.option(
+    "--cases",
+    "file",
+    type=click.Path(exists=True, dir_okay=False),
+    default=None,
+    help="JSONL file of your own labelled cases.",
+)
 def check(judges: tuple[str, ...], config: str, as_json: bool, no_calls: bool, file: str | None) -> int:
-    """Try judges out: settings, endpoint, known cases."""
+    """Test judges: settings, endpoint, known cases."""
     settled = resolve_judges(config, judges) if judges else None
     specs = settled or load_settings(config, require_caps=False, connects=False).judges
     checked = asyncio.run(_check_all(specs, no_calls=no_calls, file=file))
@@ -120,7 +126,7 @@ def _tell(spec: JudgeSpec, facts: dict[str, Any]) -> None:
     if trial is None:
         if facts["ok"]:
             out.print(
-                "  note  no case tried"
+                "  note  no case tested"
                 + ("" if spec.built_in is None or known_cases(spec) else ": only you know its rules; see --cases")
             )
         return
@@ -128,13 +134,13 @@ def _tell(spec: JudgeSpec, facts: dict[str, Any]) -> None:
         ["ok" if one.right else "FAIL", one.case, one.expected, one.said, one_line(one.detail, limit=60)]
         for one in trial.tried
     ]
-    columns = [("", "left"), ("case", "left"), ("right is", "left"), ("it said", "left"), ("because", "left")]
+    columns = [("", "left"), ("case", "left"), ("expected", "left"), ("verdict", "left"), ("because", "left")]
     out.print(table(f"{len(rows) - trial.wrong} of {counted(len(rows), 'known case')} right", columns, rows))
     known = [call.cost_usd for call in trial.calls]
     cost = None if None in known else sum(value for value in known if value is not None)
     reported = _reported(trial.tried)
     out.print(
-        f"  {counted(len(trial.calls), 'call')}, {money(cost)}" + (f"; answered by {reported}" if reported else "")
+        f"  {counted(len(trial.calls), 'call')}, {money(cost)}" + (f"; model reported: {reported}" if reported else "")
     )
 
 

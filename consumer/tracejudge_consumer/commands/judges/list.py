@@ -22,15 +22,15 @@ from tracejudge_consumer.wiring import connect_store
     epilog="""\b
 Examples:
   tracejudge judges list                the judges of the settings
-  tracejudge judges list --kinds        what there is to choose from
+  tracejudge judges list --kinds        the available kinds
   tracejudge judges list --stored       every JudgeId that ever judged, and when it was live""",
 )
 @config_option
 @json_option
-@click.option("--kinds", is_flag=True, help="The built-in kinds instead.")
-@click.option("--stored", is_flag=True, help="What the store knows instead.")
+@click.option("--kinds", is_flag=True, help="List the built-in kinds.")
+@click.option("--stored", is_flag=True, help="List every JudgeId in the store.")
 def list_judges(config: str, as_json: bool, kinds: bool, stored: bool) -> None:
-    """Judges, or kinds of judges."""
+    """List judges, or kinds of judges."""
     if kinds and stored:
         raise click.UsageError("--kinds and --stored exclude each other")
     if kinds:
@@ -43,7 +43,7 @@ def list_judges(config: str, as_json: bool, kinds: bool, stored: bool) -> None:
         specs = load_settings(config, require_caps=False, connects=False).judges if known else (LEXICAL,)
         _show_specs(specs, as_json=as_json)
         if not known and not as_json:
-            click.echo(f"{config}: no such file; this is what there is without one", err=True)
+            click.echo(f"{config}: no such file; showing what is available without one", err=True)
 
 
 def _show_specs(specs: tuple[JudgeSpec, ...], *, as_json: bool) -> None:

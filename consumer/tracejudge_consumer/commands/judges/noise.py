@@ -46,19 +46,23 @@ Examples:
   tracejudge judges noise faithfulness --traces 50 --repeats 5 --max-calls 250
   tracejudge judges noise my-judge.toml --difference 1 --max-usd 2
 
-Judges stored traces several times, each verdict asked for anew. Two verdicts of a noisy judge on an unchanged answer
-differ; a comparison needs enough rows to see a difference through that. Scores are not stored, calls are.
+Judges stored traces several times with fresh calls. A noisy judge can give different verdicts on the same answer, so a
+comparison needs enough rows to detect a difference. Scores are not stored, calls are.
 
 \b
-Exit status: 0 measured as asked, 2 stopped at a cap or no trace with two verdicts, 75 the judge was not there.""",
+Exit status: 0 measured as asked, 2 stopped at a cap or no trace with two verdicts, 75 judge unavailable.""",
 )
 @click.argument("judge")
 @config_option
 @json_option
-@click.option("--traces", type=click.IntRange(2, 5000), default=50, show_default=True, help="How many stored traces.")
-@click.option("--repeats", type=click.IntRange(2, 20), default=3, show_default=True, help="Verdicts on each.")
-@click.option("--difference", type=Number(0.1, 50), default=3.0, show_default=True, help="Points to see.")
-@click.option("--since", type=Moment(), default="30d", show_default=True, help="Only traces served from then on.")
+@click.option("--traces", type=click.IntRange(2, 5000), default=50, show_default=True, help="Number of stored traces.")
+@click.option("--repeats", type=click.IntRange(2, 20), default=3, show_default=True, help="Verdicts per trace.")
+@click.option(
+    "--difference", type=Number(0.1, 50), default=3.0, show_default=True, help="Difference to detect, in points."
+)
+@click.option(
+    "--since", type=Moment(), default="30d", show_default=True, help="Only traces served at or after this time."
+)
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 @click.option("--max-calls", type=click.IntRange(0), default=None, help="Maximum number of judge calls.")
@@ -78,10 +82,10 @@ def noise(
     max_usd: float | None,
     dry_run: bool,
 ) -> int:
-    """How steady a judge is on stored traces, and how many rows a small difference needs."""
+    """Measure the noise of a judge, and how many rows a small difference needs."""
     (spec, *others) = resolve_judges(config, (judge,))
     if others:
-        raise SettingsError([f"{judge}: holds {len(others) + 1} judges; noise is measured for one at a time"])
+        raise SettingsError([f"{judge}: has {len(others) + 1} judges; noise is measured for one at a time"])
     share = difference / 100.0
     where = TraceFilter(start=since, environment=environment, app=app)
     settings = load_settings(config, require_caps=False)
@@ -201,7 +205,7 @@ def _tell(spec: JudgeSpec, found: Noise, run: NoiseRun, rows: dict[str, int | No
             f"{rows['rows_paired']:,} questions judged under both"
         )
         if found.traces < _FEW_TRACES:
-            out.print(f"  {counted(found.traces, 'trace is', 'traces are')} few: take these figures as a hint")
+            out.print(f"  {counted(found.traces, 'trace is', 'traces are')} few: take these figures as a rough guide")
     for decision, number in run.decisions.items():
         out.print(f"  {number} without a verdict: {decision.value.replace('_', ' ')}")
     for text in run.gone:

@@ -22,13 +22,13 @@ from tracejudge_consumer.wiring import connect_store
 Examples:
   tracejudge judges show faithfulness
   tracejudge judges show my-judge.toml --json
-  tracejudge judges show faithfulness@0123456789ab     a JudgeId of the past, from the store""",
+  tracejudge judges show faithfulness@0123456789ab     a past JudgeId, from the store""",
 )
 @click.argument("judge")
 @config_option
 @json_option
 def show(judge: str, config: str, as_json: bool) -> None:
-    """One judge: its settings, its texts, and everything its JudgeId stands for."""
+    """Show a judge: settings, prompts, and everything its JudgeId covers."""
     if "@" in judge and not judge.endswith(".toml"):
         _show_stored(judge, config, as_json=as_json)
         return
@@ -74,7 +74,7 @@ def _show_stored(judge_id: str, config: str, *, as_json: bool) -> None:
     with connect_store(load_settings(config, require_caps=False)) as store:
         found = next((one for one in store.judges.all() if one.judge_id == judge_id), None)
     if found is None:
-        raise NotFound(f"{judge_id}: the store knows no such JudgeId; `tracejudge judges list --stored` shows them")
+        raise NotFound(f"{judge_id}: no such JudgeId in the store; `tracejudge judges list --stored` shows them")
     if as_json:
         click.echo(to_json({"judge_id": found.judge_id, "registered_at": found.registered_at, "spec": found.spec}))
         return

@@ -20,7 +20,7 @@ Examples:
 )
 @group_config_option
 def command() -> None:
-    """Why a trace was judged or not, what another policy would bring, which rates were in force."""
+    """Why a trace was judged or not, what a policy change would do, which rates applied."""
 
 
 for _each in (explain, plan, epochs):

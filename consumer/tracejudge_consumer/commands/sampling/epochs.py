@@ -22,9 +22,9 @@ Examples:
 )
 @config_option
 @json_option
-@click.option("--since", type=Moment(), default="3h", show_default=True, help="In force since then, by event time.")
+@click.option("--since", type=Moment(), default="3h", show_default=True, help="Epochs in force since this event time.")
 def epochs(config: str, as_json: bool, since: datetime) -> None:
-    """Rates by epoch: a trace is decided by the one in force at its event time."""
+    """List rates by epoch: the epoch in force at a trace's event time decides."""
     settings = load_settings(config, require_caps=False)
     with connect_store(settings) as store:
         rows = store.sampling_epochs.in_force(since).epochs
@@ -33,9 +33,9 @@ def epochs(config: str, as_json: bool, since: datetime) -> None:
         return
     out = console()
     if not rows:
-        out.print("no epochs: the policy stands as written")
+        out.print("no epochs: the policy applies as written")
         if settings.sampling.has_epochs:
-            out.print("the leader (`tracejudge watch` or `up`) writes them once it runs and traces come in")
+            out.print("the leader (`tracejudge watch` or `up`) writes them once it runs and traces arrive")
         return
     found = [epoch_from_json(one.epoch, one.starts_at, one.rates) for one in rows]
     cells = [

@@ -58,8 +58,8 @@ Examples:
   tracejudge sampling explain 01890a5d-ac96-774b-bcce-b302099a8057
   tracejudge sampling explain t-17 --app shop --json
 
-The policy of the settings is applied to the stored trace anew, with the epoch of its event time. Where what was stored
-then differs, the policy has been changed since, and the stored chance is the one that counts.""",
+The current policy is applied to the stored trace again, with the epoch of its event time. If the stored decision
+differs, the policy has changed since, and the stored probability is the one that counts.""",
 )
 @click.argument("trace_id")
 @config_option
@@ -67,7 +67,7 @@ then differs, the policy has been changed since, and the stored chance is the on
 @click.option("--environment", default=None, help="Only this environment.")
 @click.option("--app", default=None, help="Only this app.")
 def explain(trace_id: str, config: str, as_json: bool, environment: str | None, app: str | None) -> None:
-    """Which rule, stratum, rate, epoch and chance decided about a trace, for each judge."""
+    """Show the rule, stratum, rate, epoch and probability that decided about a trace, per judge."""
     settings = load_settings(config, require_caps=False)
     policy, names = sampling_policy(settings), [spec.name for spec in settings.judges]
     with connect_store(settings) as store:
@@ -88,26 +88,26 @@ def explain(trace_id: str, config: str, as_json: bool, environment: str | None, 
     out = console()
     for one in found:
         out.print(f"{ident(one.judge_name)} on {ident(trace_id)} of {ident(one.app)} ({ident(one.environment)}):")
-        verdict = "filtered" if one.filtered else "chosen" if one.kept else "not chosen"
+        verdict = "filtered" if one.filtered else "chosen" if one.kept else "not selected"
         out.print(f"  {verdict} by {ident(one.rule)}")
         if not one.filtered:
             sign = "below" if one.kept else "not below"
-            out.print(f"  the id falls on {one.draw:.6f}, {sign} the rate {one.tail:.6g}")
-            out.print(f"  chance {one.probability:.6g} = head {one.head:g} x tail {one.tail:.6g}")
+            out.print(f"  the id hashes to {one.draw:.6f}, {sign} the rate {one.tail:.6g}")
+            out.print(f"  probability {one.probability:.6g} = head {one.head:g} x tail {one.tail:.6g}")
         out.print(f"  stratum {ident(one.stratum) or '– (the rest)'}")
         if one.epoch_starts_at is not None:
             out.print(f"  epoch {one.epoch}, in force from {instant(one.epoch_starts_at)} UTC")
         elif policy.has_epochs:
             out.print("  served before the first epoch: the policy as written")
         if one.stored_outcome is not None:
-            out.print(f"  stored: {one.stored_outcome}, chance {one.stored_probability:.6g}")
+            out.print(f"  stored: {one.stored_outcome}, probability {one.stored_probability:.6g}")
         if one.texts_expired:
             out.print(
                 "  its texts are past their retention: conditions on question or answer, or on signals that were not "
                 "stored with it, are not seen any more"
             )
         elif not one.agrees:
-            out.print("  the stored chance is another one: the policy was changed since, and the stored one counts")
+            out.print("  the stored probability differs: the policy has changed since, and the stored one counts")
 
 
 def explained(

@@ -53,26 +53,26 @@ Examples:
   tracejudge sampling plan --judge faithfulness --per-hour 200
   tracejudge sampling plan --policy new.toml --by category --json
 
-Nothing is judged and nothing is changed. Counts, cost and intervals are those of a day; delays are means, for a fall
-from today's level. A slice with too few judged answers says so.""",
+Nothing is judged or changed. Counts, cost and intervals are per day; delays are means, for a fall from today's level.
+Slices with too few judged answers are marked.""",
 )
 @config_option
 @json_option
-@click.option("--policy", "policy_file", type=click.Path(dir_okay=False), help="A file whose [sampling] is tried.")
-@click.option("--per-hour", type=Number(min=0, min_open=True), help="At most so many judged an hour instead.")
-@click.option("--per-day-usd", type=Number(min=0, min_open=True), help="At most so much a day instead.")
-@click.option("--judge", default=None, help="Only this judge.  [default: those with a model, else all]")
+@click.option("--policy", "policy_file", type=click.Path(dir_okay=False), help="File with the [sampling] to try.")
+@click.option("--per-hour", type=Number(min=0, min_open=True), help="Budget to try: judged traces per hour.")
+@click.option("--per-day-usd", type=Number(min=0, min_open=True), help="Budget to try: USD per day.")
+@click.option("--judge", default=None, help="Only this judge.  [default: judges with a model, else all]")
 @click.option("--by", "by", type=click.Choice([*_SLICES, "stratum"]), default="app", show_default=True, help="Slices.")
-@click.option("--environment", default="production", show_default=True, help="The traffic of this environment.")
-@click.option("--app", default=None, help="The traffic of this app alone.")
-@click.option("--since", type=Moment(), default="7d", show_default=True, help="Traffic from when on.")
+@click.option("--environment", default="production", show_default=True, help="Only this environment.")
+@click.option("--app", default=None, help="Only this app.")
+@click.option("--since", type=Moment(), default="7d", show_default=True, help="Start of the time range.")
 @click.option("--until", type=Moment(), default=None, help="End of the time range (exclusive).  [default: now]")
 @click.option(
     "--min-effective",
     type=Number(min=0),
     default=20.0,
     show_default=True,
-    help="Below it a slice is too thin for a rate.",
+    help="Effective samples a slice needs for a rate.",
 )
 def plan(
     config: str,
@@ -88,7 +88,7 @@ def plan(
     until: datetime | None,
     min_effective: float,
 ) -> None:
-    """Judged counts, cost, intervals and delays under a changed policy."""
+    """Estimate judged counts, cost, intervals and delays under a changed policy."""
     if per_hour is not None and per_day_usd is not None:
         raise click.UsageError("--per-hour and --per-day-usd exclude each other")
     end = until or datetime.now(timezone.utc)
@@ -112,7 +112,7 @@ def plan(
         if not traces:
             raise NothingToDecide(
                 f"the texts of all {counted(total, 'stored trace')} of this time are past their retention, and the "
-                "policy looks at them or at signals that were not stored; try a shorter --since"
+                "policy uses them or at signals that were not stored; try a shorter --since"
             )
         first = min(stored.trace.event_time for stored in traces)
         days = min((end - since) / timedelta(days=1), max((end - first) / timedelta(days=1), 1.0 / 24.0))
@@ -145,7 +145,7 @@ def plan(
     if left_out:
         out.print(
             f"{left_out} of {counted(len(looked_at), 'trace')} left out: their texts are past their retention, and the "
-            "policy looks at them or at signals that were not stored"
+            "policy uses them or at signals that were not stored"
         )
     if len(looked_at) < total:
         out.print(f"from {len(looked_at)} of {counted(total, 'trace')}, chosen by their ids")

@@ -279,7 +279,7 @@ class JudgeDrift:
                 events.append(self._held.begin(mark(event, standing)))
             elif (since := answered_from(event)) is None or since <= one.round_at:
                 marked = event if standing is None else mark(event, standing)
-                events += self._held.answer(marked, at=at, words=f"held back for a round of anchors: {as_of(standing)}")
+                events += self._held.answer(marked, at=at, words=f"held back for an anchor round: {as_of(standing)}")
         return events
 
     def _released(self, judge_id: str, *, at: datetime) -> list[AlertEvent]:

@@ -103,7 +103,7 @@ class HeldAlerts:
             if now >= _deadline(event):
                 words = f"held back for {span(LONGEST_HOLD)}, as its judge had moved"
                 if _waits(event):
-                    words = f"held back for {span(LONGEST_WAIT)} for a round of its judge's anchors, and none came"
+                    words = f"held back for {span(LONGEST_WAIT)} for an anchor round of its judge, but none came"
                 told += self._let_go(self._parts(event.event_id), at=_deadline(event), words=words)
         self._look_ahead()
         return told

@@ -13,11 +13,10 @@ HeldBecause = Literal["judge_moved", "round_asked", "alert_held", "over"]
 """`alert_held`: the event is about an alert that is held back itself; `over`: it ended before it was sent."""
 
 _SAYS: Final[Mapping[HeldBecause, str]] = {
-    "judge_moved": "held back, not sent: its judge has moved; it is sent when the judge is steady again",
-    "round_asked": "held back, not sent: a round of anchors is to say first whether its judge has moved; it is sent "
-    "when that finds it steady",
-    "alert_held": "not sent by itself: the alert that it is about was held back",
-    "over": "not sent: it was over before the time of holding it back was",
+    "judge_moved": "held back: its judge has moved; sent when the judge is steady again",
+    "round_asked": "held back until an anchor round shows whether its judge has moved; sent if the judge is steady",
+    "alert_held": "not sent on its own: its alert was held back",
+    "over": "not sent: it resolved while it was held back",
 }
 
 

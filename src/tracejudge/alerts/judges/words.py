@@ -22,16 +22,19 @@ from tracejudge.scores import Score
 
 def moved_words(standing: Standing) -> str:
     """From where to where, on how many anchors."""
-    what = "says the same as before" if standing.against == "reference" else "says what people say"
+    what = "repeats its first verdict" if standing.against == "reference" else "agrees with people"
     before = "" if standing.before is None else f", {percent(standing.before)} before"
     flipped = ""
     if standing.flips is not None:
         failed, passed = standing.flips
-        flipped = f"{failed} of {counted(standing.now.n, 'anchor')} passed and fail now, {passed} the other way; "
+        flipped = (
+            f"{failed} of {counted(standing.now.n, 'anchor')} changed from passed to failed, "
+            f"{passed} from failed to passed; "
+        )
     text = f"{flipped}on {counted(standing.now.n, 'anchor')} it {what} on {_with_interval(standing.now)}{before}"
     if standing.passes.value is not None and standing.passed.value is not None:
         text += f", and passes {percent(standing.passes.value)} of them instead of {percent(standing.passed.value)}"
-    return text + (f"; it is answered by {standing.model}" if standing.model else "")
+    return text + (f"; model reported: {standing.model}" if standing.model else "")
 
 
 def state_words(standing: Standing) -> str:
@@ -42,7 +45,7 @@ def state_words(standing: Standing) -> str:
     then, now = standing.passed.value, standing.passes
     if then is None or now.low is None or now.high is None or now.low <= then <= now.high:
         return "steady"
-    return "not as in its first round, and has been so since before its agreement was learned"
+    return "different from its first round, since before its agreement was learned"
 
 
 def drift_event(watched: WatchedJudge, against: Against, *, open_alerts: Sequence[str]) -> AlertEvent:
@@ -58,7 +61,7 @@ def drift_event(watched: WatchedJudge, against: Against, *, open_alerts: Sequenc
     elif standing is not None and early is not None:
         at = early.at
         summary += (
-            f"{moved_words(standing)}; a steady judge is told of wrongly in less than 1 of {0.5 / TOLD_AT:g} cases"
+            f"{moved_words(standing)}; a steady judge is reported wrongly in fewer than 1 of {0.5 / TOLD_AT:g} cases"
         )
         evidence = {"look": watched.flips.looks}
     else:
@@ -104,7 +107,7 @@ def steady_event(
         summary = f"judge {name}: {what}" + (f", says {_plain(action.by)}" if action.by else "")
         evidence |= {"closed_because": "accepted" if accepted else "dismissed", "action_id": action.action_id}
     elif because:
-        summary = f"judge {name}: closed because the settings ask otherwise now"
+        summary = f"judge {name}: closed because the settings changed"
         evidence["closed_because"] = because
     else:
         summary = f"judge {name} is steady again"
@@ -118,7 +121,7 @@ def steady_event(
 def as_of(standing: Standing | None) -> str:
     """The standing of a judge in words, for an alert that waited for the judge's round."""
     if standing is None:
-        return "it says nothing of its judge"
+        return "no result for its judge"
     return f"judge {state_words(standing)} as of {standing.at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
@@ -162,22 +165,22 @@ def judge_changed(score: Score, before: str, begun: Sequence[Series]) -> AlertEv
 def _begins(series: Series) -> str:
     begun = series.begun or {}
     drop = series.baseline.smallest_drop if series.baseline is not None else None
-    sees = "" if drop is None else f", and tells falls of {100 * drop:.1f} points or more at once"
+    sees = "" if drop is None else f", and detects falls of {100 * drop:.1f} points or more at once"
     if begun.get("from") == "bridge":
         return (
-            f"goes on from the old baseline, moved by {100 * begun['difference']:+.1f} points "
+            f"continues from the old baseline, moved by {100 * begun['difference']:+.1f} points "
             f"({100 * begun['low']:+.1f} to {100 * begun['high']:+.1f}, {counted(begun['pairs'], 'trace')} judged by "
             f"both){sees}"
         )
     if begun.get("from") == "replay":
-        return f"begins with what a replay found{sees}"
+        return f"starts from the result of a replay{sees}"
     pairs = begun.get("pairs", 0)
     why = (
         "no trace was judged by both"
         if not pairs
         else f"only {counted(pairs, 'trace was', 'traces were')} judged by both"
     )
-    return f"learns a baseline anew, as {why}"
+    return f"relearns its baseline, as {why}"
 
 
 def _sees(series: Series) -> dict[str, object]:

@@ -64,7 +64,7 @@ class AppriseNotifier:
     def notify_all(self, message: Message) -> None:
         lines = [event_line(event) for event in message.events]
         if message.held:
-            lines.insert(0, "Some of these waited, as the limit of messages was reached.")
+            lines.insert(0, "Some of these were delayed by the message limit.")
         firing = any(event.kind == "firing" for event in message.events)
         self._send(f"[tracejudge] {message.title}"[:250], "\n".join(lines), firing=firing)
 

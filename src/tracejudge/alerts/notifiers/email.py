@@ -81,7 +81,7 @@ class EmailNotifier:
         self._send(self._mail(event.kind, event.summary, [event], ident=event.event_id, above=[]))
 
     def notify_all(self, message: Message) -> None:
-        held = ["Some of these waited, as the limit of messages was reached.", ""] if message.held else []
+        held = ["Some of these were delayed by the message limit.", ""] if message.held else []
         above = [*held, *map(event_line, message.events), ""]
         self._send(self._mail(message.severity, message.title, message.events, ident=message.message_id, above=above))
 

@@ -45,7 +45,7 @@ def slack_body(event: AlertEvent) -> Body:
 
 def slack_message(message: Message) -> Body:
     """For an incoming webhook: what there is in bold, then a line for each event."""
-    held = ["Some of these waited, as the limit of messages was reached."] if message.held else []
+    held = ["Some of these were delayed by the message limit."] if message.held else []
     return _slack_text(f"*{_slack(message.title)}*", *held, *(f"\u2022 {_linked(event)}" for event in message.events))
 
 

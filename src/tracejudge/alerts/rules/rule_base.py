@@ -58,7 +58,7 @@ class RuleBase(BaseModel):
     @classmethod
     def _name_is_free(cls, name: str) -> str:
         if name in (HEALTH_RULE, CHANNEL_RULE):
-            raise ValueError(f"{name!r} is taken by the watch over judges and channels themselves; choose another name")
+            raise ValueError(f"{name!r} is reserved for the monitoring of judges and channels; choose another name")
         return name
 
     @field_validator("group_by")

@@ -103,7 +103,7 @@ def _fell(series: Series, boundary: float, before: PassRate | None) -> str:
     return (
         "fell"
         if before is None or before.estimate is None
-        else f"fell from {percent(before.estimate)} (since the incident before it)"
+        else f"fell from {percent(before.estimate)} (since the previous incident)"
     )
 
 
@@ -114,9 +114,9 @@ def resolved(series: Series, *, at: datetime) -> AlertEvent:
         raise ValueError(f"{series.key!r} has not recovered; call this before the alert is closed")
     good = rate_of(series.sums.since(alert.recovery.start.before))
     # Resolving needs evidence that the rate has left the level of the fall half-way, which may still be below.
-    limit = "the minimum" if isinstance(series.rule, MinimumRule) else "the boundary it fires below"
+    limit = "the minimum" if isinstance(series.rule, MinimumRule) else "the firing boundary"
     below = good is not None and good.estimate is not None and good.estimate < alert.boundary
-    summary = f"{subject(series)} " + (f"is better, and still below {limit}" if below else "recovered")
+    summary = f"{subject(series)} " + (f"is better but still below {limit}" if below else "recovered")
     if good is not None and good.estimate is not None:
         summary += (
             f": about {percent(good.estimate)} since about {clock(alert.recovery.start.at, beside=at)} "
@@ -178,7 +178,7 @@ def silence(series: Series, *, at: datetime, limit: timedelta) -> AlertEvent:
     judge = judge_of(series.key, heuristic=series.heuristic)
     summary = f"no judged traces of {where(series.key)} by {judge} for {span(limit)}"
     if series.alert is not None:
-        summary += "; its alert stays open, as silence is no recovery"
+        summary += "; its alert stays open, as missing data is no recovery"
     evidence: dict[str, object] = {
         "rule": series.rule.name,
         "last_judged_at": iso(last) if last is not None else None,
@@ -190,7 +190,7 @@ def silence(series: Series, *, at: datetime, limit: timedelta) -> AlertEvent:
 def data_back(series: Series, *, at: datetime) -> AlertEvent:
     """Rows come again after a silence."""
     judge = judge_of(series.key, heuristic=series.heuristic)
-    summary = f"judged traces of {where(series.key)} by {judge} come again"
+    summary = f"judged traces of {where(series.key)} by {judge} are arriving again"
     return alert_event(series, kind="data_back", at=at, summary=summary, evidence={"rule": series.rule.name})
 
 
@@ -199,8 +199,8 @@ def more_values(series: Series, *, at: datetime) -> AlertEvent:
     rule, names = series.rule, ", ".join(series.rule.group_by)
     place = plain(series.key.app)
     summary = (
-        f"rule {plain(rule.name)} watches {rule.max_series} values of {plain(names)} in {place} and has met more: "
-        f"all further ones are one series, {OTHER}; raise max_series, or group by something with fewer values"
+        f"rule {plain(rule.name)} watches {rule.max_series} values of {plain(names)} in {place} but has seen more: "
+        f"all others form one series, {OTHER}; raise max_series, or group by something with fewer values"
     )
     evidence = {"rule": rule.name, "group_by": list(rule.group_by), "max_series": rule.max_series}
     return alert_event(series, kind="more_values", at=at, summary=summary, evidence=evidence)
@@ -215,7 +215,7 @@ def judge_health(key: SeriesKey, health: JudgeHealth, *, at: datetime) -> AlertE
         what = "could not judge"
         end = f"above {percent(UNHEALTHY_ABOVE)}; pass rates of these traces are incomplete"
     else:
-        what = "judges again: it failed on"
+        what = "has recovered: it failed on"
         end = f"no more than {percent(HEALTHY_UP_TO)}"
     who = f"{judge_of(key, heuristic=health.heuristic)} {what} {percent(share)}"
     kind: EventKind = "evaluator_unhealthy" if recent.unhealthy else "evaluator_healthy"
@@ -242,11 +242,11 @@ def alert_event(
     if kind in _ALERT_KINDS and allowed != series.rule.severity:
         evidence = {
             **evidence,
-            "severity_lowered": "the judge is a heuristic: a ticket instead of a page; "
+            "severity_lowered": "ticket instead of page, as the judge is a heuristic; "
             "set heuristic_may_page = true in the rule to be paged",
         }
         if kind == "firing":
-            summary += "; a ticket only, as the judge is a heuristic"
+            summary += "; ticket only, as the judge is a heuristic"
     if kind in _ALERT_KINDS and series.watermark.at is not None:
         evidence = {**evidence, "served_until": iso(series.watermark.at)}
     ordinal = series.events

@@ -18,11 +18,11 @@ def escalated(series: Series, *, at: datetime) -> AlertEvent:
     hours = series.page.hours if series.page is not None else None
     alert.told_at = at
     drop = wording.percent_points(series.rule.page_drop)
-    worth = f"this is worth a page (a fall of {drop} or so, or more)"
+    page = f"escalated to a page (a fall of about {drop} or more)"
     if alert.lowered:
-        summary = f"{wording.subject(series)} fell, and not only because its judge failed on many traces: {worth}"
+        summary = f"{wording.subject(series)} fell, and not only because its judge failed on many traces: {page}"
     else:
-        summary = f"{wording.subject(series)} fell further: {worth}"
+        summary = f"{wording.subject(series)} fell further: {page}"
     evidence: dict[str, object] = {
         "rule": series.rule.name,
         "fired_event_id": alert.event_id,

@@ -44,7 +44,7 @@ def resolved(series: VolumeSeries, *, at: datetime) -> AlertEvent:
     alert, seen = series.alert, series.since
     if alert is None:
         raise ValueError(f"{series.key!r} has no open alert")
-    summary = f"{wording.subject(series)}: as many judged traces as usual again, after {_hours(seen.hours)}"
+    summary = f"{wording.subject(series)}: volume of judged traces is back to normal after {_hours(seen.hours)}"
     evidence: dict[str, object] = {
         "rule": series.rule.name,
         "fired_event_id": alert.event_id,

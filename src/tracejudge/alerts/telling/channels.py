@@ -136,11 +136,13 @@ class ChannelState:
         if kind == "channel_down":
             evidence["last_error"] = error
             summary = (
-                f"channel {self.name!r} takes no alerts since {since:%Y-%m-%d %H:%M} UTC ({self.failures} attempts): "
-                "its alerts wait, and are tried again"
+                f"channel {self.name!r} has not accepted alerts since {since:%Y-%m-%d %H:%M} UTC "
+                f"({self.failures} attempts): its alerts are queued and retried"
             )
         else:
-            summary = f"channel {self.name!r} takes alerts again; it took none since {since:%Y-%m-%d %H:%M} UTC"
+            summary = (
+                f"channel {self.name!r} accepts alerts again; it had accepted none since {since:%Y-%m-%d %H:%M} UTC"
+            )
         return AlertEvent(
             event_id=hashlib.sha256(json.dumps([self.name, kind, since.isoformat()]).encode()).hexdigest()[:32],
             series=series,

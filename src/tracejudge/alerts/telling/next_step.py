@@ -11,8 +11,8 @@ def next_steps(event: AlertEvent) -> tuple[str, ...]:
         return ()
     name = dict(event.series.group).get("anchors", "").rpartition("@")[0]
     return (
-        "what it means: the judge judges frozen traces otherwise than before, so pass rates by it may move while the "
-        "answers it judges stay the same",
+        "meaning: the judge judges frozen traces differently than before, so its pass rates may move although the "
+        "answers have not",
         f"next: `tracejudge anchors show{' ' + name if name else ''}` lists the verdicts that changed; if the change "
         f"is meant to stay, `tracejudge alerts accept event_id={event.event_id}`; if not, pin the judge's model to the "
         "version it had, or replace the judge",

@@ -20,10 +20,10 @@ def evidence_lines(event: AlertEvent) -> tuple[str, ...]:
         lines.append(compared)
     worst = evidence.get("worst_trace_ids")
     if isinstance(worst, list | tuple) and worst:
-        lines.append("look at: " + ", ".join(str(one) for one in worst[:5]))
+        lines.append("worst traces: " + ", ".join(str(one) for one in worst[:5]))
     if known:
         at = event.at.astimezone(timezone.utc)
-        lines.append(f"this is as of {at:%Y-%m-%d %H:%M} UTC; `tracejudge alerts explain` tells it as of now")
+        lines.append(f"as of {at:%Y-%m-%d %H:%M} UTC; `tracejudge alerts explain` shows the current state")
     measured = ("false_alarms_measured", "false_alarms_resampled")
     if isinstance(gathered := evidence.get("gathered"), str):
         lines.append(gathered)

@@ -53,7 +53,7 @@ class RunBudget:
         """False while it hangs on calls in flight whether one of at most `usd` may be made. Raises OverBudget."""
         most_calls = self._caps.max_calls
         if most_calls is not None and self._calls + 1 > most_calls:
-            raise OverBudget("max_calls", f"all {most_calls} calls of this run are made")
+            raise OverBudget("max_calls", f"all {most_calls} calls of this run have been made")
         fits = self.purse.fits(usd)
         if fits is False:
             raise OverBudget(
@@ -206,8 +206,8 @@ class Budget:
                 return
             except ServiceUnavailable as error:
                 if wait_s == FIRST_WAIT_S:
-                    _LOG.warning("judge %r waits: what it spent cannot be read: %r", self._name, str(error))
+                    _LOG.warning("judge %r waits: its spending cannot be read: %r", self._name, str(error))
                 await self._sleep(wait_s)
                 wait_s = min(2.0 * wait_s, LONGEST_WAIT_S)
             except Exception as error:  # the source is anybody's class, and without an answer nothing may be spent
-                raise SpendUnknown(f"judge {self._name!r}: cannot read what was spent: {error}") from error
+                raise SpendUnknown(f"judge {self._name!r}: cannot read its spending: {error}") from error

@@ -37,7 +37,9 @@ async def check_endpoint(spec: JudgeSpec, *, environ: Mapping[str, str] = os.env
             fix=f"export {spec.api_key_env}=... where the consumer runs",
         )
     if spec.base_url is None:
-        return EndpointCheck(status="note", detail=f"{spec.llm or spec.kind}: reached by its own class, not tried")
+        return EndpointCheck(
+            status="note", detail=f"{spec.llm or spec.kind}: reached through its own class, not tested"
+        )
     key = environ.get(spec.api_key_env or "", "")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
@@ -50,7 +52,7 @@ async def check_endpoint(spec: JudgeSpec, *, environ: Mapping[str, str] = os.env
         return EndpointCheck(
             status="FAIL",
             detail=scrub(f"{spec.base_url}: {type(error).__name__}: {error}", secret=key),
-            fix="start the endpoint, correct base_url, or look at proxies (HTTPS_PROXY, NO_PROXY)",
+            fix="start the endpoint, correct base_url, or check proxies (HTTPS_PROXY, NO_PROXY)",
         )
     return _read(spec, status, body)
 
@@ -60,22 +62,22 @@ def _read(spec: JudgeSpec, status: int, body: bytes) -> EndpointCheck:
         return EndpointCheck(
             status="FAIL",
             detail=f"{spec.base_url}: refused the key (HTTP {status})",
-            fix=f"put a valid key into {spec.api_key_env}"
+            fix=f"set a valid key in {spec.api_key_env}"
             if spec.api_key_env
             else "name the key's variable: api_key_env",
         )
     if status >= 500 and status != 501:  # 501: it knows no GET, as a server of completions only may say
-        return EndpointCheck(status="FAIL", detail=f"{spec.base_url}: HTTP {status}", fix="the provider's fault: wait")
+        return EndpointCheck(status="FAIL", detail=f"{spec.base_url}: HTTP {status}", fix="provider error: wait")
     try:
         names = {str(model["id"]) for model in json.loads(body)["data"]} if status == 200 else None
     except (ValueError, LookupError, TypeError):
         names = None
     if names is None:
         # Some gateways serve completions only.
-        return EndpointCheck(status="note", detail=f"{spec.base_url}: answers, but lists no models (HTTP {status})")
+        return EndpointCheck(status="note", detail=f"{spec.base_url}: responds, but lists no models (HTTP {status})")
     if spec.model not in names:
         known = ", ".join(sorted(names)[:5])
         return EndpointCheck(
             status="FAIL", detail=f"{spec.base_url}: has no model {spec.model!r}", fix=f"choose one of {known} ..."
         )
-    return EndpointCheck(status="ok", detail=f"{spec.base_url}: answers and has {spec.model!r}")
+    return EndpointCheck(status="ok", detail=f"{spec.base_url}: responds and has {spec.model!r}")

@@ -101,13 +101,15 @@ def prepare(directory: Path) -> Path:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise SettingsError([f"store: {directory}: a file stands where the folder should be: name another"]) from error
+        raise SettingsError([f"store: {directory}: is a file, not a folder: name another"]) from error
     except OSError as error:
         raise SettingsError(
-            [f"store: {directory}: cannot be made ({error.strerror}): make it for this user, or name another"]
+            [f"store: {directory}: cannot be made ({error.strerror}): create it for this user, or name another"]
         ) from error
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise SettingsError([f"store: {directory}: this user may not write there: give it the right, or name another"])
+        raise SettingsError(
+            [f"store: {directory}: this user may not write there: grant write permission, or name another"]
+        )
     return directory.resolve()
 
 
@@ -144,7 +146,7 @@ def published(directory: Path) -> Endpoint | None:
         return Endpoint(**json.loads((directory / FILE_NAME).read_text()))
     except PermissionError as error:
         raise SettingsError(
-            [f"store: {directory}: another user's process serves it, and lets only that user in: run this as that user"]
+            [f"store: {directory}: is served by another user's process: run this as that user"]
         ) from error
     except (FileNotFoundError, ValueError, TypeError):
         return None
