@@ -23,7 +23,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
     "lexical .7": ({"kind": "lexical", "threshold": 0.7}, "lexical@e286a72a77c0"),
     "faithfulness": (
         {"kind": "faithfulness", "base_url": "https://judge.example/v1", "model": "gpt-x"},
-        "faithfulness@f7d0b744abbb",
+        "faithfulness@fa2b2ee268a6",
     ),
     "own prompt": (
         {
@@ -32,11 +32,11 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
             "model": "gpt-x",
             "prompt": "Is {response} in {context}?",
         },
-        "faithfulness@5d75c8b99450",
+        "faithfulness@3f126372d064",
     ),
     "any LLM": (
         {"kind": "faithfulness", "llm": "llama_index.llms.openai:OpenAI", "llm_options": {"model": "gpt-x"}},
-        "faithfulness@2faaab061b74",
+        "faithfulness@9bfad58b4918",
     ),
     "own class": ({"kind": "acme.judges:Polite", "options": {"strict": True}}, "own@cbb7dcdb5994"),
 }

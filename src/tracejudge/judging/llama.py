@@ -46,9 +46,11 @@ class LlamaIndexLLM:
         raw = reply.raw
         usage = _field(raw, "usage")
         sent = sum(len(item.content) for item in messages)
+        finish_reason = _finish_reason(raw)
         return Completion(
             text=text,
-            finish_reason=_finish_reason(raw),
+            finish_reason=finish_reason,
+            refusal=finish_reason == "content_filter",
             input_tokens=_tokens(usage, reply.additional_kwargs, "prompt_tokens", "input_tokens", chars=sent),
             output_tokens=_tokens(
                 usage, reply.additional_kwargs, "completion_tokens", "output_tokens", chars=len(text)

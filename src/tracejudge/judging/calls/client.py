@@ -15,15 +15,17 @@ from typing import Any, Final, Literal, Protocol
 
 import aiohttp
 
-from tracejudge.judging.calls.cost import tokens_of
-from tracejudge.judging.calls.failures import CallError, MalformedReply, retry_after_s, scrub
+from tracejudge.judging.calls.failures import CallError, MalformedReply, gone_code, instant_of, retry_after_s, scrub
 from tracejudge.judging.calls.loops import PerLoop
 from tracejudge.judging.calls.proxy import proxy_for
-from tracejudge.judging.specs.spec import JudgeSpec
+from tracejudge.judging.packing import text_tokens
+from tracejudge.judging.specs.spec import REPLY_BOUNDS, JudgeSpec
 from tracejudge.quick import made_quickly
 
 _MAX_REPLY_BYTES: Final = 4_000_000
 _FORM_REFUSED: Final = re.compile(r"response.?format|json_schema|structured.?output|guided", re.IGNORECASE)
+_BOUND_REFUSED: Final = re.compile(r"max_tokens.{1,80}\buse .?max_completion_tokens", re.IGNORECASE)
+"""Of OpenAI's reasoning models. Others name both fields where a text is too long, and mean no such thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class OpenAICompatible:
         self._body: dict[str, Any] = {"model": spec.model}
         if spec.temperature is not None:
             self._body["temperature"] = spec.temperature
-        if spec.max_tokens is not None:
+        if spec.max_tokens is not None and not any(name in spec.extra_body for name in REPLY_BOUNDS):
             self._body["max_tokens"] = spec.max_tokens
         self._body |= spec.extra_body
         self._response_format = spec.response_format()
@@ -85,18 +87,27 @@ class OpenAICompatible:
         """One call. Raises CallError with the HTTP status and the provider's code, or MalformedReply."""
         for stale in self._sessions.take_stale():
             await stale.close()
-        wanted = self._response_format
-        try:
-            return await self._post(messages, wanted)
-        except CallError as error:
-            if wanted is None or error.status not in (400, 422) or not _FORM_REFUSED.search(str(error)):
-                raise
-        # An endpoint without structured output says so once; the words of the prompt ask for the same shape.
-        self._response_format = None
-        return await self._post(messages, None)
+        while True:
+            form, sent = self._response_format, self._body
+            try:
+                return await self._post(messages, sent, form)
+            except CallError as error:
+                if error.status not in (400, 422):
+                    raise
+                # An endpoint that takes a field by no name, or by another, says so once. Calls in flight at that
+                # moment find it changed; each pass leaves a field out, so there are three at most.
+                if form is not None and _FORM_REFUSED.search(str(error)):
+                    self._response_format = None  # the words of the prompt ask for the same shape
+                elif "max_tokens" in sent and _BOUND_REFUSED.search(str(error)):
+                    self._body = {**sent, "max_completion_tokens": sent["max_tokens"]}
+                    del self._body["max_tokens"]
+                else:
+                    raise
 
-    async def _post(self, messages: Sequence[Message], response_format: dict[str, Any] | None) -> Completion:
-        body = {**self._body, "messages": [{"role": item.role, "content": item.content} for item in messages]}
+    async def _post(
+        self, messages: Sequence[Message], fields: dict[str, Any], response_format: dict[str, Any] | None
+    ) -> Completion:
+        body = {**fields, "messages": [{"role": item.role, "content": item.content} for item in messages]}
         if response_format is not None:
             body["response_format"] = response_format
         try:
@@ -104,7 +115,8 @@ class OpenAICompatible:
                 self._url, data=json.dumps(body), headers=self._headers, proxy=self._proxy
             ) as response:
                 raw = await _read(response)
-                status, after = response.status, response.headers.get("Retry-After")
+                status = response.status
+                after = retry_after_s(response.headers.get("Retry-After"), now=_server_time(response))
         except (aiohttp.ClientError, OSError) as error:
             sent = not isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
             raise CallError(scrub(f"{type(error).__name__}: {error}", secret=self._api_key), sent=sent) from None
@@ -125,14 +137,22 @@ class OpenAICompatible:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0),
         )
 
-    def _error(self, status: int, raw: bytes, after: str | None) -> CallError:
+    def _error(self, status: int, raw: bytes, after_s: float | None = None) -> CallError:
         code, message = "", raw[:1000].decode("utf-8", "replace")
         try:
-            error = json.loads(raw)["error"]
-        except (ValueError, LookupError, TypeError, RecursionError):
-            error = None
+            body = json.loads(raw)
+        except (ValueError, RecursionError):
+            body = None
+        if isinstance(body, list) and body:  # Gemini
+            body = body[0]
+        # Mistral, and vLLM as it was, give the error without a frame.
+        error = body.get("error", body) if isinstance(body, dict) else None
         if isinstance(error, dict):
-            code = next((str(error[key]) for key in ("code", "type") if error.get(key)), "")
+            codes = [str(error[key]) for key in ("code", "type") if error.get(key)]
+            if error.get("param") == "model" and status in (400, 422):
+                codes.insert(0, "model_not_found")
+            # LiteLLM's code is the status once more, and its type says what it is.
+            code = next(filter(gone_code, codes), codes[0] if codes else "")
             message = str(error.get("message", message))
         elif isinstance(error, str):
             message = error
@@ -140,30 +160,39 @@ class OpenAICompatible:
             scrub(f"HTTP {status}: {message}", secret=self._api_key),
             status=status,
             code=code,
-            retry_after_s=retry_after_s(after, now=datetime.now(timezone.utc)),
+            retry_after_s=after_s,
         )
 
     def _completion(self, raw: bytes, messages: Sequence[Message]) -> Completion:
         try:
             reply = json.loads(raw)
+            if not reply.get("choices") and isinstance(reply.get("error"), dict):
+                # OpenRouter: found out after it had said 200.
+                said = reply["error"].get("code")
+                raise self._error(said if isinstance(said, int) and 400 <= said < 600 else 502, raw)
             choice = reply["choices"][0]
             message = choice["message"]
             text, refusal = message.get("content"), message.get("refusal")
+            finish_reason = choice.get("finish_reason") or ""
+            if finish_reason == "error":
+                raise LookupError
+            thoughts = message.get("reasoning_content") or message.get("reasoning")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             shown = scrub(raw[:200].decode("utf-8", "replace"), secret=self._api_key)
             raise MalformedReply(f"not a chat completion: {shown}") from error
-        if isinstance(text, list):  # some servers give the content in parts
-            text = "".join(part.get("text") or "" for part in text if isinstance(part, dict))
+        if isinstance(text, list):  # some servers give the content in parts, the reasoning among them
+            text = "".join(part["text"] for part in text if _is_text(part))
         if text is not None and not isinstance(text, str):
             raise MalformedReply(f"content is a {type(text).__name__}, not a text")
-        finish_reason = choice.get("finish_reason") or ""
+        said = text or (refusal if isinstance(refusal, str) else "") or ""
         usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
+        input_tokens = _tokens(usage.get("prompt_tokens")) or sum(text_tokens(item.content) for item in messages)
         return Completion(
-            text=text or (refusal if isinstance(refusal, str) else "") or "",
+            text=said,
             finish_reason=str(finish_reason),
             refusal=bool(refusal) or finish_reason == "content_filter",
-            input_tokens=_count(usage.get("prompt_tokens"), sum(len(item.content) for item in messages)),
-            output_tokens=_count(usage.get("completion_tokens"), len(text or "")),
+            input_tokens=input_tokens,
+            output_tokens=_output_tokens(usage, said + (thoughts if isinstance(thoughts, str) else "")),
             model=str(reply.get("model") or ""),
             fingerprint=str(reply.get("system_fingerprint") or ""),
         )
@@ -179,6 +208,25 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(chunks)
 
 
-def _count(value: Any, chars: int) -> int:
-    """Tokens as counted by the endpoint, estimated from characters where it gives no number."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else tokens_of(chars)
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type", "text") in _TEXT_PARTS and isinstance(part.get("text"), str)
+
+
+_TEXT_PARTS: Final = ("text", "output_text")
+
+
+def _tokens(value: Any) -> int:
+    """Tokens as counted by the endpoint; 0 where it gives no number, as some give for a prompt in their cache."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _output_tokens(usage: dict[str, Any], text: str) -> int:
+    """Tokens of output to be paid for. Gemini and xAI count reasoning in the total alone."""
+    completion, prompt = _tokens(usage.get("completion_tokens")), _tokens(usage.get("prompt_tokens"))
+    counted = max(completion, _tokens(usage.get("total_tokens")) - prompt) if prompt else completion
+    return counted or text_tokens(text)
+
+
+def _server_time(response: aiohttp.ClientResponse) -> datetime:
+    """The endpoint's own time, since it is by its clock that it says when to come again; ours where it has none."""
+    return instant_of(response.headers.get("Date")) or datetime.now(timezone.utc)

@@ -84,7 +84,28 @@ _GONE_CODES: Final = {
     "unsupported_parameter": "bad_settings",
     "unsupported_value": "bad_settings",
     "unknown_parameter": "bad_settings",
+    "budget_exceeded": "no_quota",  # LiteLLM, with status 400
+    "invalid_model": "unknown_model",  # Mistral, likewise
+    "model_decommissioned": "unknown_model",  # Groq, likewise
+    "model_not_available": "unknown_model",  # Together, likewise
 }
+_GONE_WORDS: Final = {
+    "bad_key": r"API key not valid|Missing or invalid Authorization header|Incorrect API key provided",  # Gemini, xAI
+    "no_quota": r"Your credit balance is too low|Budget has been exceeded|ExceededBudget",  # Anthropic, LiteLLM
+    "unknown_model": r"Model Not Exist|(?:\d+: )?(?:\{'error': ['\"])?(?:/[\w/]+: )?Invalid model name passed in"
+    r"|[\w./:-]+ is not a valid model ID",  # DeepSeek, LiteLLM, OpenRouter
+    "bad_settings": r"Unsupported (?:parameter|value): '\w+'|UnsupportedParamsError",
+}
+"""How endpoints that answer 400 without a code of their own begin to say that they would refuse every trace alike. Only
+the beginning counts: further on a message may repeat a judged text."""
+
+_FRAME: Final = (
+    r"(?:HTTP \d+: |\w+: Error code: \d+ - \{'error': \{'message': ['\"])?"
+    r"(?:litellm\.(?!Unsupported)\w+: |litellm\.|\w+Error: |\w+Exception - ){0,4}"
+)
+_GONE_SAID: Final = re.compile(
+    _FRAME + "(?:" + "|".join(f"(?P<{kind}>{said})" for kind, said in _GONE_WORDS.items()) + ")"
+)
 _GONE_STATUSES: Final = {401: "bad_key", 402: "no_quota", 403: "forbidden", 404: "unknown_model", 410: "unknown_model"}
 _THROTTLED_CODES: Final = frozenset({"throttlingexception", "toomanyrequestsexception", "rate_limit_exceeded"})
 _RETRY_STATUSES: Final = frozenset({408, 409, 425, 429})
@@ -92,6 +113,11 @@ _OVERLOADED_STATUSES: Final = frozenset({503, 529})
 _FILTERED: Final = re.compile(r"content[_ ]?(filter|management|policy)|moderation|flagged|safety", re.IGNORECASE)
 _NAMED_RETRY: Final = re.compile(r"Timeout|Connection|ServiceUnavailable|InternalServer|Overloaded", re.IGNORECASE)
 _KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|key|rk)-[A-Za-z0-9_*.-]{6,}|Bearer\s+\S+", re.IGNORECASE)
+
+
+def gone_code(code: str) -> bool:
+    """True for a provider's code or type of error that says that the judge answers nobody."""
+    return code.lower() in _GONE_CODES
 
 
 def diagnose(error: BaseException) -> Diagnosis:
@@ -127,6 +153,8 @@ def diagnose(error: BaseException) -> Diagnosis:
             detail=detail,
             capacity=status in _OVERLOADED_STATUSES,
         )
+    if status in {400, 422} and (said := _GONE_SAID.match(detail)) and (kind := said.lastgroup or ""):
+        return Diagnosis(meaning="gone", status=kind, gone_kind=kind, detail=detail)
     if 400 <= status < 500:
         return Diagnosis(meaning="invalid", status="bad_request", reason=InvalidReason.BAD_REQUEST, detail=detail)
     if isinstance(error, MalformedReply):
@@ -187,14 +215,20 @@ def retry_after_s(value: str | None, *, now: datetime) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
-        try:
-            until = parsedate_to_datetime(value)
-        except ValueError:
+        until = instant_of(value)
+        if until is None:
             return None
-        if until.tzinfo is None:
-            until = until.replace(tzinfo=timezone.utc)
         seconds = (until - now).total_seconds()
     return max(0.0, seconds) if seconds == seconds else None
+
+
+def instant_of(value: str | None) -> datetime | None:
+    """The instant of an HTTP date; None where it is none."""
+    try:
+        instant = parsedate_to_datetime(value or "")
+    except ValueError:
+        return None
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=timezone.utc)
 
 
 def _facts(error: BaseException) -> tuple[int, str, float | None]:

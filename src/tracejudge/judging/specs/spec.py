@@ -25,7 +25,8 @@ TYPICAL_MOST_REPLY_TOKENS: Final = 4_096
 """Output set aside for one call where nothing bounds it: a long reply with reasoning. A longer one costs more than was
 set aside, so a money cap without `max_tokens` can be passed by the excess of the calls in flight."""
 
-_REPLY_BOUNDS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+REPLY_BOUNDS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+"""Names under which a request may bound its reply; one in `extra_body` is sent in place of `max_tokens`."""
 
 
 class JudgeSpec(BaseModel):
@@ -157,7 +158,7 @@ class JudgeSpec(BaseModel):
     def most_reply_tokens(self) -> int:
         """Tokens of output to set aside for one call: the bound that the request carries, else a typical one."""
         for fields in (self.extra_body, self.llm_options, {"max_tokens": self.max_tokens}):
-            for name in _REPLY_BOUNDS:
+            for name in REPLY_BOUNDS:
                 bound = fields.get(name)
                 if isinstance(bound, int) and not isinstance(bound, bool) and bound > 0:
                     return bound
