@@ -80,6 +80,22 @@ class Asking(FixedPrompts, BaseEvaluator):
         return EvaluationResult(passing=first.text == second.text, feedback=second.text)
 
 
+class Spoiling(FixedPrompts, BaseEvaluator):
+    """Passes what has passages and its own answer, and spoils what it was given."""
+
+    async def aevaluate(self, *args: Any, **kwargs: Any) -> EvaluationResult:
+        raise NotImplementedError
+
+    async def aevaluate_response(
+        self, query: str | None = None, response: Any = None, **kwargs: Any
+    ) -> EvaluationResult:
+        passing = bool(response.source_nodes) and response.response != "spoilt"
+        response.source_nodes.clear()
+        response.metadata.clear()
+        response.response = "spoilt"
+        return EvaluationResult(passing=passing)
+
+
 def spec(result: str = "fine", **fields: Any) -> JudgeSpec:
     return JudgeSpec.model_validate(
         {"name": "own", "kind": f"{HERE}:Scripted", "options": {"result": result}, **fields}
@@ -137,6 +153,15 @@ async def test_b08_what_is_no_verdict_is_invalid_and_never_zero(result: str, rea
 async def test_transient_errors_of_an_own_class_are_tried_again() -> None:
     (row,) = (await make_panel(spec("busy")).evaluate([make_task(0, "own")])).scores
     assert row.outcome is Outcome.PASSED
+
+
+async def test_an_own_class_that_changes_what_it_is_given_changes_no_other_verdict() -> None:
+    judges = [
+        JudgeSpec.model_validate({"name": name, "kind": f"{HERE}:Spoiling", "calls_model": False, "repeats": 3})
+        for name in ("first", "second")
+    ]
+    result = await make_panel(judges).evaluate(make_tasks(range(2), "first", "second"))
+    assert [(score.outcome, score.score) for score in result.scores] == [(Outcome.PASSED, 1.0)] * 4
 
 
 async def test_what_an_own_class_needs_is_said_in_its_spec() -> None:

@@ -2,9 +2,6 @@
 
 A TextNode costs more than everything else that a built-in judge does beside its call. Our own evaluators read the
 trace's texts directly; only third-party evaluators ask for nodes.
-
-A TextNode costs more than all that a built-in judge does beside its call; evaluators of our own read the trace's texts
-as they are, and only evaluators that are not ours ask for nodes.
 """
 
 from __future__ import annotations
@@ -36,6 +33,10 @@ class TraceResponse(Response):
         self.fresh = fresh
         self._nodes: list[NodeWithScore] | None = None
         self._digest = ""
+
+    def another(self) -> TraceResponse:
+        """An equal response for somebody who may change what he is given: all judges of a trace share one."""
+        return TraceResponse(self.trace, background=self.background, fresh=self.fresh)
 
     @property
     def digest(self) -> str:

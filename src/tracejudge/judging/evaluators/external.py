@@ -18,6 +18,7 @@ from tracejudge.judging.evaluators.stock_reply import read_stock, reads
 from tracejudge.judging.llama import last_reply
 from tracejudge.judging.replies.judgement import FEEDBACK_CHARS, RAW_REPLY_CHARS, Judgement, failed_call, invalid
 from tracejudge.judging.replies.verdict import Unreadable, Verdict
+from tracejudge.judging.responses import TraceResponse
 from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import InvalidReason
 
@@ -55,9 +56,11 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
     async def aevaluate_response(
         self, query: str | None = None, response: Response | None = None, **kwargs: Any
     ) -> Judgement:
-        return self._read(
-            await self._attempts(lambda: self._inner.aevaluate_response(query=query, response=response, **kwargs))
-        )
+        def evaluate() -> Any:
+            given = response.another() if isinstance(response, TraceResponse) else response
+            return self._inner.aevaluate_response(query=query, response=given, **kwargs)
+
+        return self._read(await self._attempts(evaluate))
 
     async def _attempts(self, evaluate: Any) -> Any:
         # What the model replied, for stock evaluators, which keep it only at times and raise on what they cannot parse.
