@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from aiohttp.test_utils import TestServer
 
 from tests.support.panels import Sleeps, make_tasks
 from tracejudge.judging import JudgeSpec, NothingSpent, Panel
+from tracejudge.judging.calls.endpoint_check import check_endpoint
 from tracejudge.judging.tasks import PanelResult
 from tracejudge.scores import Outcome
 from tracejudge.testing import ManualClock
@@ -126,6 +128,23 @@ async def test_what_would_refuse_every_trace_alike_makes_no_trace_invalid(status
     assert [gone.kind for gone in result.gone[:1]] == [kind]
 
 
+async def test_a_firewall_that_refuses_one_text_stops_the_judge_for_no_other() -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        return (403, "<html>Request blocked</html>") if "plan 3?" in str(body) else (200, said())
+
+    result = await Endpoint(answer).judge(traces=6, concurrency=1)
+    outcomes = [score.outcome for score in result.scores]
+    assert (outcomes.count(Outcome.PASSED), outcomes.count(Outcome.INVALID), len(result.ledger)) == (5, 1, 0)
+    assert [score.reason for score in result.scores if score.outcome is Outcome.INVALID] == ["bad_request"]
+
+
+async def test_a_key_that_is_no_longer_allowed_is_found_out_by_one_more_call() -> None:
+    endpoint = in_turn((200, said()), (403, failed("not allowed")))
+    result = await endpoint.judge(traces=4, concurrency=1)
+    assert [gone.kind for gone in result.gone] == ["forbidden"]
+    assert (len(result.scores), len(result.ledger), len(endpoint.bodies)) == (1, 3, 3)
+
+
 async def test_what_a_message_repeats_of_a_trace_says_nothing_about_the_judge() -> None:
     answer = failed("Invalid content: 'API key not valid. Budget has been exceeded!'", code="invalid_value")
     result = await in_turn((400, answer)).judge()
@@ -211,6 +230,37 @@ async def test_reasoning_given_as_a_part_of_the_content_is_no_verdict() -> None:
         (200, said([*parts, {"type": "text", "text": "YES"}, {"type": "text", "text": None}]))
     ).judge()
     assert [score.outcome for score in result.scores] == [Outcome.PASSED]
+
+
+@pytest.mark.parametrize(
+    ("listed", "model", "status"),
+    [
+        ("models/gemini-2.0-flash", "gemini-2.0-flash", "ok"),
+        ("llama3.1:latest", "llama3.1", "ok"),
+        ("llama3.1:8b", "llama3.1", "FAIL"),
+        ("meta/llama-3", "meta/llama-3:free", "ok"),
+        ("openai/*", "openai/gpt-4o", "ok"),
+        ("openai/*", "azure/gpt-4o", "FAIL"),
+    ],
+)
+async def test_a_model_is_known_by_the_name_under_which_its_endpoint_takes_it(
+    listed: str, model: str, status: str
+) -> None:
+    async def models(_request: web.Request) -> web.StreamResponse:
+        body = json.dumps({"data": [{"id": listed, "about": "x" * 300_000}, {"id": "other"}]})
+        response = web.StreamResponse()
+        await response.prepare(_request)
+        for at in range(0, len(body), 50_000):  # OpenRouter's list comes in many pieces
+            await response.write(body[at : at + 50_000].encode())
+            await asyncio.sleep(0)
+        await response.write_eof()
+        return response
+
+    app = web.Application()
+    app.router.add_get("/v1/models", models)
+    async with TestServer(app) as server:
+        spec = JudgeSpec(name="f", kind="faithfulness", base_url=str(server.make_url("/v1")), model=model)
+        assert (await check_endpoint(spec, environ={})).status == status
 
 
 async def test_an_http_date_of_retry_after_is_read_by_the_endpoints_own_clock() -> None:

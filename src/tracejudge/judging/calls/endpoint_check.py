@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 import aiohttp
@@ -17,6 +19,8 @@ from tracejudge.judging.specs.spec import JudgeSpec
 
 _TIMEOUT_S: Final = 10.0
 _MAX_BYTES: Final = 4_000_000
+_AZURE: Final = re.compile(r"\A\w+://[^/]*\.azure\.(?:com|us|cn)[/:]", re.IGNORECASE)
+"""Azure lists the models that could be deployed; what is asked for is the name of a deployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,7 @@ async def check_endpoint(spec: JudgeSpec, *, environ: Mapping[str, str] = os.env
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S)) as session,
             session.get(f"{spec.base_url}/models", headers=headers, proxy=proxy_for(spec.base_url)) as response,
         ):
-            status, body = response.status, await response.content.read(_MAX_BYTES)
+            status, body = response.status, await _read_all(response)
     except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
         return EndpointCheck(
             status="FAIL",
@@ -55,6 +59,22 @@ async def check_endpoint(spec: JudgeSpec, *, environ: Mapping[str, str] = os.env
             fix="start the endpoint, correct base_url, or check proxies (HTTPS_PROXY, NO_PROXY)",
         )
     return _read(spec, status, body)
+
+
+async def _read_all(response: aiohttp.ClientResponse) -> bytes:
+    """The body, broken off beyond the limit. One `read` would give no more than what has arrived by then."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > _MAX_BYTES:
+            break
+    return bytes(body)
+
+
+def _lists(names: Collection[str], model: str) -> bool:
+    """True when a list of models has `model`, as its endpoint understands names."""
+    meant = {model, f"models/{model}", f"{model}:latest", model.partition(":")[0]}  # Gemini, Ollama, OpenRouter's :free
+    return any(name in meant or ("*" in name and fnmatchcase(model, name)) for name in names)  # LiteLLM's wildcards
 
 
 def _read(spec: JudgeSpec, status: int, body: bytes) -> EndpointCheck:
@@ -75,7 +95,10 @@ def _read(spec: JudgeSpec, status: int, body: bytes) -> EndpointCheck:
     if names is None:
         # Some gateways serve completions only.
         return EndpointCheck(status="note", detail=f"{spec.base_url}: responds, but lists no models (HTTP {status})")
-    if spec.model not in names:
+    if not _lists(names, spec.model or ""):
+        if _AZURE.search(spec.base_url or ""):
+            detail = f"{spec.base_url}: answers; which deployments it has cannot be told without a call"
+            return EndpointCheck(status="note", detail=detail)
         known = ", ".join(sorted(names)[:5])
         return EndpointCheck(
             status="FAIL", detail=f"{spec.base_url}: has no model {spec.model!r}", fix=f"choose one of {known} ..."

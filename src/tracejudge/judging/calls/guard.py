@@ -12,7 +12,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from tracejudge.clock import Clock
@@ -195,6 +195,8 @@ class Guard:
             # A judge raises what its library does, and BatchEvalRunner would wait and repeat, then lose the whole
             # batch. CancelledError is no Exception and passes.
             diagnosis = diagnose(error)
+            if diagnosis.status == "forbidden" and await self._still_answers(attempt):
+                diagnosis = replace(diagnosis, meaning="invalid", reason=InvalidReason.BAD_REQUEST)
             if diagnosis.meaning == "gone":
                 found = JudgeGone(self._spec.name, diagnosis.gone_kind, diagnosis.detail)
                 self._circuit.found_gone(found)
@@ -211,6 +213,17 @@ class Guard:
             self._circuit.ended(number)
         self._circuit.answered()
         return value
+
+    async def _still_answers(self, attempt: Callable[[], Awaitable[object]]) -> bool:
+        """True when a 403 was about this trace alone: what was answered before is answered again. A firewall before the
+        endpoint says 403 to texts that look like an attack, and one such text must not stop the judge for all."""
+        if self.control is None or attempt is self.control:
+            return False
+        try:
+            await self.control()
+        except Exception:  # noqa: BLE001 - whatever it is, it is no answer
+            return False
+        return True
 
     async def _prove(self, control: Callable[[], Awaitable[object]], tried: JudgeDown) -> Failure:
         """Finds out whether the endpoint is back; the trace's own attempt comes after that."""
