@@ -14,6 +14,7 @@ from llama_index.core.llms.mock import MockLLM
 from tests.support.panels import Sleeps, make_panel, make_task, make_tasks
 from tracejudge.errors import SettingsError, StoreUnavailable
 from tracejudge.judging import JudgeSpec, NothingSpent, RunCaps
+from tracejudge.judging.calls.client import Completion
 from tracejudge.judging.calls.failures import CallError
 from tracejudge.judging.evaluators.base import FixedPrompts
 from tracejudge.judging.registry import make_completer
@@ -253,6 +254,15 @@ async def test_the_call_a_timed_out_evaluation_was_waiting_for_has_its_row_too()
     assert len(result.calls) == 2
     assert result.calls[0].status == "ok"
     assert result.calls[1].status in {"cancelled", "timeout"}
+
+
+@pytest.mark.parametrize("kind", [f"{HERE}:Asking", f"{STOCK}:FaithfulnessEvaluator"])
+async def test_the_rest_of_a_filtered_reply_is_no_verdict_of_a_class_that_is_not_ours(kind: str) -> None:
+    asking = JudgeSpec.model_validate({"name": "own", "kind": kind, "base_url": "http://127.0.0.1:9/v1", "model": "m"})
+    filtered = Completion(text="YES", finish_reason="content_filter", refusal=True, input_tokens=9, output_tokens=1)
+    result = await make_panel(asking, ScriptedJudge(filtered)).evaluate([make_task(0, "own")])
+    assert [(score.outcome, score.reason) for score in result.scores] == [(Outcome.INVALID, "bad_request")]
+    assert [call.status for call in result.calls] == ["ok"]
 
 
 async def test_an_own_class_finds_a_gone_model_too() -> None:

@@ -404,3 +404,16 @@ def test_an_embedding_judge_needs_a_cap_until_it_says_that_it_calls_nothing_that
 def test_an_estimate_counts_repeats_and_both_orders() -> None:
     thrice, pair = kind_spec("relevancy", repeats=3), kind_spec("pairwise")
     assert [cost.calls for cost in estimate([thrice, pair], traces_per_day=100)] == [300, 200]
+
+
+def test_a_stream_is_refused_since_no_verdict_could_be_read_from_it() -> None:
+    with pytest.raises(ValidationError, match=r"extra_body\.stream"):
+        JudgeSpec.model_validate(
+            {
+                "name": "f",
+                "kind": "faithfulness",
+                "base_url": "https://x/v1",
+                "model": "m",
+                "extra_body": {"stream": True},
+            }
+        )

@@ -19,6 +19,7 @@ from pydantic import PrivateAttr
 
 from tracejudge.judging.calls.client import Completion, Message
 from tracejudge.judging.calls.cost import tokens_of
+from tracejudge.judging.calls.failures import CallError
 from tracejudge.judging.calls.loops import PerLoop
 from tracejudge.judging.specs.spec import JudgeSpec
 
@@ -104,15 +105,21 @@ class MeteredLLM(CustomLLM):
         )
 
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        reply = await self._ask([Message("user", prompt)])
-        _note(reply)
+        reply = await self._answer([Message("user", prompt)])
         return CompletionResponse(text=reply.text, raw={"model": reply.model})
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         sent = [Message("system" if item.role.value == "system" else "user", item.content or "") for item in messages]
-        reply = await self._ask(sent)
-        _note(reply)
+        reply = await self._answer(sent)
         return ChatResponse(message=ChatMessage(role="assistant", content=reply.text), raw={"model": reply.model})
+
+    async def _answer(self, messages: Sequence[Message]) -> Completion:
+        reply = await self._ask(messages)
+        if reply.refusal:
+            # What is left of a reply that was filtered may well begin with a yes.
+            raise CallError("the endpoint refused or filtered the reply", status=400, code="content_filter")
+        _note(reply)
+        return reply
 
     # LlamaIndex's base class makes these abstract; no evaluator asks for them from async code.
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
@@ -144,6 +151,6 @@ def _tokens(usage: Any, extra: Mapping[str, Any], *names: str, chars: int) -> in
     for source in (usage, extra):
         for name in names:
             value = _field(source, name)
-            if isinstance(value, int) and not isinstance(value, bool):
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
                 return value
     return tokens_of(chars)

@@ -89,6 +89,10 @@ def check_whole(spec: JudgeSpec) -> None:
         raise ValueError("llm and base_url exclude each other; an LLM class takes its URL in llm_options")
     if spec.llm is None and (spec.base_url is None) != (spec.model is None):
         raise ValueError("base_url and model belong together")
+    if spec.extra_body.get("stream"):
+        raise ValueError(
+            "extra_body.stream: a verdict is read whole, and each call would be paid for and lost; remove it"
+        )
     if spec.repeats % 2 == 0:
         raise ValueError(f"repeats: {spec.repeats} has no majority; take an odd number")
     if spec.prompt is not None:
