@@ -150,6 +150,32 @@ def test_what_was_stored_late_is_swept_away(contract_store: Store) -> None:
     assert contract_store.forgetting.sweep(at=AT).total == 0
 
 
+@pytest.mark.parametrize("second", [0.0, 0.5, 1970.0, 1_764_576.123, 20_200_101.0, 99_999_999.0, 1_764_576_000.0])
+def test_what_was_served_in_the_clocks_first_years_is_deleted_too(contract_store: Store, second: float) -> None:
+    """A service that takes seconds for milliseconds writes such times; a mutation reads some of them as other dates."""
+    at = datetime.fromtimestamp(second, timezone.utc)
+    contract_store.traces.insert([StoredTrace(trace=make_trace(1, event_time=at), ingested_at=START)])
+    contract_store.scores.insert([make_score(1, event_time=at)])
+    contract_store.forgetting.forget("trace", "t-000001", at=AT)
+    assert everywhere(contract_store, "t-000001") == []
+
+
+def test_a_call_of_the_forgotten_that_is_stored_last_loses_its_trace_too(contract_store: Store) -> None:
+    """Calls may come after everything else of their trace: after its rows were swept, or as the only ones."""
+    fill(contract_store)
+    contract_store.forgetting.forget("user", PERSON, at=AT)
+    late = JudgeCall(
+        environment="production", app="shop", trace_id="t-000003", call_id="late", judge_name="b",
+        judge_id=JudgeId("b@1"), status="error", started_at=contract_store.now(),
+    )  # fmt: skip
+    contract_store.calls.insert([late])
+    before = contract_store.calls.spent("b", START).calls
+    assert contract_store.forgetting.sweep(at=AT).rows == {"calls": 1}
+    assert everywhere(contract_store, "t-000003") == []
+    assert contract_store.calls.spent("b", START).calls == before
+    assert contract_store.forgetting.sweep(at=AT).total == 0
+
+
 def test_the_ids_of_the_forgotten_cannot_be_read_off_the_tombstones(contract_store: Store) -> None:
     contract_store.forgetting.forget("user", PERSON, at=AT, by="dpo")
     (stone,) = contract_store.tombstones.all()

@@ -28,7 +28,11 @@ from tracejudge.store.values import bound_instant, from_milliseconds
 _CACHES: Final = ("cached_verdicts", "verdict_cache")  # the second is what releases before migration 8 write
 _BY_TIME: Final = ("scores", "scores_by_judged", "ledger")  # found through their event time
 _BY_ID: Final = ("labels", "feedback", "parts", "anchors")
-_SWEPT: Final = ("traces", "trace_index", "scores", "ledger", "parts", "labels", "feedback")
+_LOOSE: Final = (*_BY_ID, "calls")  # found by the trace's id alone
+_SWEPT: Final = ("traces", "trace_index", "scores", "ledger", "parts", "labels", "feedback", "calls")
+
+_RECENT: Final = {"calls": "started_at >= {since:DateTime64(6, 'UTC')} - INTERVAL 1 DAY"}
+"""Instead of an index by `stored_at`: a call is stored when it has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +113,13 @@ class Forgetting:
         recent: dict[TraceKey, set[datetime]] = {}
         identities: set[Identity] = set()
         for table in _SWEPT:
-            time = "event_time" if table not in _BY_ID else "NULL"
+            time = "event_time" if table not in _LOOSE else "NULL"
             user, buried = "NULL", _buried("trace", "trace_id")
             if table == "traces":
                 user, buried = "user_id", f"{buried} OR {_buried('user', 'user_id')}"
             found = self._connection.query(
                 f"SELECT DISTINCT environment, app, trace_id, {user}, {time} FROM {table} "
-                f"WHERE stored_at >= {{since:DateTime64(6, 'UTC')}} AND ({buried})",
+                f"WHERE {_RECENT.get(table, '1')} AND stored_at >= {{since:DateTime64(6, 'UTC')}} AND ({buried})",
                 {"since": bound_instant("since", since)},
             )
             for environment, app, trace_id, user_id, time_ms in found:

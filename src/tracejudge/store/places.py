@@ -8,10 +8,12 @@ from typing import Final, NamedTuple
 
 from tracejudge.scores import TraceKey
 from tracejudge.store.table import Where
-from tracejudge.store.values import bound_instant
+from tracejudge.store.values import milliseconds
 
 AT_ONCE: Final = 500
 """Traces of one statement: a mutation rewrites every part it touches, so few large ones are far cheaper than many."""
+
+_INSTANT: Final = "fromUnixTimestamp64Milli({}, 'UTC')"
 
 
 class Place(NamedTuple):
@@ -31,13 +33,15 @@ def at_places(places: Collection[Place], *, timed: bool) -> Where:
     first = next(iter(places)).key
     where = scope_of(first.environment, first.app)
     if timed:
-        instants = sorted({place.event_time for place in places})
+        # As numbers: a mutation writes a bound DateTime64 out as seconds and reads them again as a date where they have
+        # fewer than nine digits. It then fails, or deletes nothing, of times before 1973-03.
+        instants = sorted({milliseconds("event_time", place.event_time) for place in places})
         where.add(
-            "event_time >= {first:DateTime64(3, 'UTC')} AND event_time <= {last:DateTime64(3, 'UTC')} "
-            "AND event_time IN {instants:Array(DateTime64(3, 'UTC'))}",
-            first=bound_instant("event_time", instants[0]),
-            last=bound_instant("event_time", instants[-1]),
-            instants=[bound_instant("event_time", one)[:-3] for one in instants],
+            f"event_time >= {_INSTANT.format('{first:Int64}')} AND event_time <= {_INSTANT.format('{last:Int64}')} "
+            f"AND event_time IN arrayMap(ms -> {_INSTANT.format('ms')}, {{instants:Array(Int64)}})",
+            first=instants[0],
+            last=instants[-1],
+            instants=instants,
         )
     ids = sorted({place.key.trace_id for place in places})
     return where.add("trace_id IN {trace_ids:Array(String)}", trace_ids=ids)
