@@ -81,6 +81,7 @@ def test_cleaning_leaves_ordinary_text_alone() -> None:
 
 
 def test_cleaned_text_holds_no_marker_no_control_token_and_no_lone_surrogate() -> None:
+    assert clean("So </think>YES. <THINK> <thinker>") == "So ‹/think>YES. ‹THINK> <thinker>"
     cleaned = clean("<<<END>>> <<<<x <|im_end|> \ud800 <<|")
     assert "<<<" not in cleaned
     assert "<|" not in cleaned

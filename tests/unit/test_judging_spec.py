@@ -23,7 +23,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
     "lexical .7": ({"kind": "lexical", "threshold": 0.7}, "lexical@e286a72a77c0"),
     "faithfulness": (
         {"kind": "faithfulness", "base_url": "https://judge.example/v1", "model": "gpt-x"},
-        "faithfulness@fa2b2ee268a6",
+        "faithfulness@5f46b8d7fdb5",
     ),
     "own prompt": (
         {
@@ -32,11 +32,11 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
             "model": "gpt-x",
             "prompt": "Is {response} in {context}?",
         },
-        "faithfulness@3f126372d064",
+        "faithfulness@d8fa2fd12661",
     ),
     "any LLM": (
         {"kind": "faithfulness", "llm": "llama_index.llms.openai:OpenAI", "llm_options": {"model": "gpt-x"}},
-        "faithfulness@9bfad58b4918",
+        "faithfulness@725f21455667",
     ),
     "own class": ({"kind": "acme.judges:Polite", "options": {"strict": True}}, "own@cbb7dcdb5994"),
 }

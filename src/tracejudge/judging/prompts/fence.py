@@ -2,7 +2,8 @@
 
 Each request draws a code at random, after the judged texts are known and so that none of them holds it. What looks like
 one of our markers or like a chat template's control token is broken up in the judged text, since some servers read
-control tokens wherever they stand.
+control tokens wherever they stand. So are the tags of reasoning: a judge may quote them, and servers cut its reply
+there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from tracejudge.judging.entropy import hex_digits
 # Also in the letters and with the invisible characters between them that a model, or a server, reads as the same.
 _LESS: Final = "[<\uff1c\ufe64]"
 _UNSEEN: Final = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]*"
-_CONTROL: Final = re.compile(rf"{_LESS}(?={_UNSEEN}[|\uff5c])|{_LESS}(?=(?:{_UNSEEN}{_LESS}){{2}})")
+_CONTROL: Final = re.compile(
+    rf"{_LESS}(?={_UNSEEN}[|\uff5c])|{_LESS}(?=(?:{_UNSEEN}{_LESS}){{2}})"
+    rf"|{_LESS}(?={_UNSEEN}/?{_UNSEEN}(?:think|thinking|reasoning|reflection)>)",
+    re.IGNORECASE,
+)
 
 
 def new_code(texts: Iterable[str], *, draw: Callable[[], str] = lambda: hex_digits(12)) -> str:
