@@ -44,6 +44,8 @@ class Drainer:
         if self.alive or self._stopping or not self._start_lock.acquire(blocking=False):
             return
         try:
+            if self.alive:  # another caller started it between the look and the lock
+                return
             thread = threading.Thread(target=self._run, name="tracejudge-sdk-spool", daemon=True)
             self.alive = True
             try:

@@ -7,7 +7,6 @@ was acknowledged, so that it outlives the process, and may be sent twice when th
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,13 +15,15 @@ from typing import Final, NamedTuple
 
 from tracejudge_sdk.delivery import Ready
 from tracejudge_sdk.errors import SpoolFull, TraceJudgeSdkError
+from tracejudge_sdk.notices import warn
 from tracejudge_sdk.spool_file import SUFFIX, SpoolFile, disk_bytes
-
-logger = logging.getLogger("tracejudge_sdk")
 
 _ROW_BYTES: Final = 100  # what a record costs on disk beside its key and value
 _RENEW_BYTES: Final = 4_000_000  # an empty file above this size gives its disk space back
 _LOOK_AROUND_S: Final = 1.0
+_LEFT_ALONE_S: Final = 600.0
+"""How long a file that could not be read is left alone: what was in the way (no descriptor, a full disk, a lock) may
+pass, and damage must not hold up what waits behind it."""
 
 
 class SpoolBatch(NamedTuple):
@@ -45,7 +46,7 @@ class Spool:
         self._lock = threading.Lock()
         self._own: SpoolFile | None = None
         self._adopted: SpoolFile | None = None
-        self._unusable: set[Path] = set()
+        self._left_alone: dict[Path, float] = {}  # until when
         self._held = self._count = 0  # bytes and number of the records in our own file
         self._others = 0  # bytes on disk of all other files, looked at once in a while
         self._look_again = 0.0
@@ -82,7 +83,15 @@ class Spool:
             for file in (self._adopted, self._own):
                 if file is None:
                     continue
-                rows = file.read(max_records=max_records, max_bytes=max_bytes)
+                try:
+                    rows = file.read(max_records=max_records, max_bytes=max_bytes)
+                except (TraceJudgeSdkError, OSError) as error:
+                    if file is self._own:
+                        raise
+                    self._adopted = None
+                    file.release(0.0)
+                    self._leave_alone(file.path, error)
+                    continue
                 if rows:
                     records = [Ready(row.offset, (row.key or b"").decode(), row.value) for row in rows]
                     return SpoolBatch(file, records, own=file is self._own, generation=file.generation)
@@ -124,13 +133,12 @@ class Spool:
             own = None if self._own is None else self._own.path
             # The names begin with the time they were made.
             for path in sorted(self.folder.glob(f"*{SUFFIX}")):
-                if path == own or path in self._unusable:
+                if path == own or time.monotonic() < self._left_alone.get(path, 0.0):
                     continue
                 try:
                     self._adopted = SpoolFile.adopt(path)
                 except (TraceJudgeSdkError, OSError) as error:
-                    self._unusable.add(path)
-                    logger.warning("tracejudge: a file of the spool cannot be read and is left alone: %s", error)
+                    self._leave_alone(path, error)
                 if self._adopted is not None:
                     return True
         return False
@@ -159,6 +167,10 @@ class Spool:
         for file in (self._own, self._adopted):
             if file is not None:
                 file.forget()
+
+    def _leave_alone(self, path: Path, error: Exception) -> None:
+        self._left_alone[path] = time.monotonic() + _LEFT_ALONE_S
+        warn("tracejudge: a file of the spool cannot be read and is left alone for a while: %s", error)
 
     def _bytes_of_others(self) -> int:
         now = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -352,3 +353,69 @@ def test_a_spool_that_is_a_file_is_told_at_construction(tmp_path: Path) -> None:
     path.write_text("x")
     with pytest.raises(ConfigError, match="is a file: give a folder"):
         TraceClient("memory://x", app="shop", spool=path)
+
+
+def test_a_damaged_file_left_behind_holds_up_nothing(tmp_path: Path) -> None:
+    down = Down()
+    first = _client(tmp_path, down)
+    for number in range(50):
+        first.log(query="q" * 2000, trace_id=f"first-{number}")
+    _on_disk(first)
+    first.close(30)
+    (damaged,) = tmp_path.glob(f"*{SUFFIX}")
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:16384] + b"\xff" * (len(whole) - 16384))  # the first pages, by which it is ours, stand
+    transport = MemoryTransport()
+    second = _client(tmp_path, transport)
+    second.log(query="q", trace_id="second")
+    assert second.close(30)
+    assert [key for key, _ in transport.records if key == "second"] == ["second"]
+    assert damaged.exists(), "it may be recovered by hand"
+
+
+def test_a_file_that_could_not_be_opened_for_a_while_is_sent_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    down = Down()
+    first = _client(tmp_path, down)
+    first.log(query="q", trace_id="first")
+    _on_disk(first)
+    first.close(30)
+    monkeypatch.setattr("tracejudge_sdk.spool._LEFT_ALONE_S", 0.0)
+    spool = Spool(tmp_path, max_bytes=10_000_000)
+    adopt = SpoolFile.adopt
+
+    def no_descriptor(path: Path) -> SpoolFile | None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(SpoolFile, "adopt", no_descriptor)
+    assert not spool.adopt()
+    monkeypatch.setattr(SpoolFile, "adopt", adopt)
+    assert spool.adopt()
+    batch = spool.read(max_records=10, max_bytes=1000)
+    assert batch is not None
+    assert [record.key for record in batch.records] == ["first"]
+    spool.close(1)
+
+
+def test_two_callers_start_one_thread(tmp_path: Path) -> None:
+    """One has looked whether it runs when the other starts it: two threads would send and count everything twice."""
+    client = _client(tmp_path, MemoryTransport())
+    drainer = client._pipeline._drainer
+    assert drainer is not None
+    lock, others = drainer._start_lock, [drainer.start]
+
+    class Between:
+        def acquire(self, *, blocking: bool) -> bool:
+            if others:
+                others.pop()()
+            return lock.acquire(blocking=blocking)
+
+        def release(self) -> None:
+            lock.release()
+
+    drainer._start_lock = Between()  # type: ignore[assignment]
+    drainer.start()
+    started = [thread for thread in threading.enumerate() if getattr(thread, "_target", None) == drainer._run]
+    assert len(started) == 1
+    assert client.close(10)
