@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
+from tracejudge_sdk.errors import TransportUnavailable
+from tracejudge_sdk.notices import debug, warn
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
 from tracejudge_sdk.transports.sqlite_retention import Retention, retain
-
-_LOG = logging.getLogger(__name__)
 
 _LOOK_EVERY: Final = 1_000  # records between two looks at what may be deleted
 
@@ -44,13 +43,17 @@ class SqliteTransport:
             self._since_look += len(records)
             if self._since_look >= _LOOK_EVERY:
                 self._since_look = 0
-                self._retain()
+                try:
+                    self._retain()
+                except TransportUnavailable as error:
+                    # The records are in the log: a failure told here would have them sent a second time.
+                    debug("SQLite log %s: nothing deleted this time: %s", self._log.path, error)
 
     def _retain(self) -> None:
         done = retain(self._log, self._retention, now_s=self._now())
         for group, count in done.unread.items():
             who = f"group {group!r}, which is abandoned," if group else "anybody"
-            _LOG.warning("SQLite log %s: %d records deleted before %s had read them", self._log.path, count, who)
+            warn("SQLite log %s: %d records deleted before %s had read them", self._log.path, count, who)
 
     def close(self, timeout_s: float) -> None:
         self._log.close(timeout_s)

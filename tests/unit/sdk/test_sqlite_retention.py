@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tracejudge_sdk.errors import TransportUnavailable
 from tracejudge_sdk.transports.sqlite import SqliteTransport
 from tracejudge_sdk.transports.sqlite_log import SqliteLog
 from tracejudge_sdk.transports.sqlite_retention import Retention, retain
@@ -110,3 +111,20 @@ def test_a_group_in_the_middle_of_reading_is_live_for_as_long_as_it_holds_its_le
     log.log.commit("g", 10, "g")
     done = retain(log.log, policy, now_s=log.now)
     assert (done.deleted, dict(done.unread)) == (10, {})
+
+
+def test_a_batch_is_in_the_log_once_when_nothing_can_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The append is done by then: a failure would have the sender hand the batch in again."""
+
+    def locked(*args: object, **kwargs: object) -> None:
+        raise TransportUnavailable("database is locked")
+
+    monkeypatch.setattr("tracejudge_sdk.transports.sqlite.retain", locked)
+    transport = SqliteTransport(tmp_path / "q.db")
+    transport.send([(str(number), b"{}") for number in range(1_000)])
+    transport.close(1)
+    log = SqliteLog(tmp_path / "q.db")
+    assert log.end_offset() == 1_000
+    log.close()
