@@ -12,7 +12,6 @@ that takes no guess, and the record is marked: `truncated` for what was shortene
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -25,12 +24,12 @@ from tracejudge_sdk.capture import Snapshot, read_captured
 from tracejudge_sdk.errors import RecordError
 from tracejudge_sdk.fields import NAMES, TEXT_FIELDS
 from tracejudge_sdk.json_values import coerce_json, scrub_surrogates, scrub_text
+from tracejudge_sdk.notices import warn
 from tracejudge_sdk.trace import MAX_NAME_CHARS, Feedback, Trace
 
 _KNOWN: Final = (
     TEXT_FIELDS | NAMES | {"case_id", "status", "history", "expected_ids", "latency_ms", "tags", "event_time"}
 )
-logger = logging.getLogger("tracejudge_sdk")
 _warned: set[str] = set()
 _MOST_WARNINGS: Final = 20
 _STATUSES: Final = ("ok", "error", "incomplete")
@@ -166,7 +165,7 @@ def _warn_of(name: str, *, several: bool) -> None:
             else "check for a typo"
         )
         kept = "all of it as one tag" if several else "it as a tag"
-        logger.warning("tracejudge: log() knows no field %r and keeps %s; %s", name[:80], kept, remedy)
+        warn("tracejudge: log() knows no field %r and keeps %s; %s", name[:80], kept, remedy)
 
 
 def _as_text(value: Any) -> str:

@@ -24,10 +24,11 @@ from __future__ import annotations
 
 import codecs
 import inspect
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from tracejudge_sdk.notices import warn
 
 Pick = str | Callable[[Any], Any]
 """A path (names joined by dots) or a function of the arguments or of the result."""
@@ -40,7 +41,6 @@ _QUERY_NAMES: Final = ("query", "question", "message", "prompt", "query_str", "u
 _RESPONSE_NAMES: Final = ("response", "answer", "output", "result", "text", "content")
 _NODE_NAMES: Final = ("source_nodes", "sources", "source_documents", "documents", "contexts", "context", "nodes")
 _PIECE_NAMES: Final = ("delta", "content", "text", "response", "token")
-logger = logging.getLogger("tracejudge_sdk")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class CallRules:
             if key not in _warned and len(_warned) < _MOST_WARNINGS:
                 _warned.add(key)
                 # The kind of error only: its words may hold somebody's text.
-                logger.warning("tracejudge: observe(%s=...) of %s failed: %s", field, self.name, type(error).__name__)
+                warn("tracejudge: observe(%s=...) of %s failed: %s", field, self.name, type(error).__name__)
             return None
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from tracejudge_sdk import forks
 from tracejudge_sdk.errors import ConfigError
+from tracejudge_sdk.notices import warn
 
 if TYPE_CHECKING:
     from tracejudge_sdk.client import TraceClient
-
-logger = logging.getLogger("tracejudge_sdk")
 
 
 class _Default:
@@ -36,9 +34,11 @@ def default_client() -> TraceClient | None:
 
         with forks.GATE:
             if not _default.looked:
-                _default.looked = True
                 try:
                     _default.client = TraceClient.from_env()
                 except ConfigError as error:
-                    logger.warning("tracejudge: nothing is logged, there is no default client: %s", error)
+                    warn("tracejudge: nothing is logged, there is no default client: %s", error)
+                finally:
+                    # Last: other threads look at it without waiting, and must find the client.
+                    _default.looked = True
     return _default.client

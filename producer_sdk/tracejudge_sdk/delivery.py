@@ -6,7 +6,6 @@ the queue will never take is found, dropped and counted, and its neighbours go o
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
@@ -16,9 +15,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from tracejudge_sdk.account import DropReason
 from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
 from tracejudge_sdk.errors import TraceJudgeSdkError, TransportError, TransportRejected
+from tracejudge_sdk.notices import debug
 from tracejudge_sdk.transports import Transport
-
-logger = logging.getLogger("tracejudge_sdk")
 
 _UNEXPECTED_LIMIT: Final = 3
 
@@ -150,7 +148,7 @@ class Delivery:
             try:
                 transport.close(timeout_s)
             except Exception as error:  # noqa: BLE001 - at the end there is nobody left who could do better
-                logger.debug("tracejudge: closing the transport failed: %s", type(error).__name__)
+                debug("tracejudge: closing the transport failed: %s", type(error).__name__)
 
     def forget(self) -> Transport | None:
         """Lets go of the transport without closing it, for a forked child: the sockets are the parent's too."""

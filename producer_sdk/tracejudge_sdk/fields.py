@@ -11,10 +11,11 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from tracejudge_sdk.ids import new_trace_id
-from tracejudge_sdk.json_values import coerce_json, scrub_text
+from tracejudge_sdk.json_values import COERCED_ITEMS, coerce_json, scrub_text
 from tracejudge_sdk.trace import MAX_ID_CHARS
 
 if TYPE_CHECKING:
@@ -98,6 +99,13 @@ def wire_id(value: Any) -> str:
 
 def plain_field(name: str, value: Any) -> tuple[Any, bool]:
     """What JSON can hold of the value of a field, and whether something was lost on the way. Never raises."""
+    try:
+        return _plain_field(name, value)
+    except Exception:  # noqa: BLE001 - any foreign method may raise anything; the trace must survive it
+        return None, True
+
+
+def _plain_field(name: str, value: Any) -> tuple[Any, bool]:
     if name in TEXT_FIELDS:
         return text_of(value)
     if name == "history":
@@ -167,7 +175,9 @@ def _history_of(value: Any) -> tuple[list[dict[str, str]], bool]:
     else:
         lossy = False
     turns: list[dict[str, str]] = []
-    for turn in value:
+    given, cut = _first(value)
+    lossy = lossy or cut
+    for turn in given:
         if isinstance(turn, Mapping):
             role, content = turn.get("role"), turn.get("content")
         elif isinstance(turn, tuple) and len(turn) == 2:
@@ -186,9 +196,21 @@ def _history_of(value: Any) -> tuple[list[dict[str, str]], bool]:
 def _texts_of(value: Any) -> tuple[list[str], bool]:
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
         value = (value,)
-    plain, lossy = coerce_json(list(value))
+    given, cut = _first(value)
+    plain, lossy = coerce_json(given)
     texts = [item if isinstance(item, str) else json.dumps(item) for item in plain]
-    return texts, lossy
+    return texts, lossy or cut
+
+
+def _first(value: Iterable[Any]) -> tuple[list[Any], bool]:
+    """The first items, as many as are read of anything, and whether there were more or the rest could not be read."""
+    found: list[Any] = []
+    try:
+        iterator = iter(value)
+        found.extend(islice(iterator, COERCED_ITEMS))
+        return found, len(found) == COERCED_ITEMS and next(iterator, found) is not found
+    except Exception:  # noqa: BLE001 - a foreign iterator may raise anything; what came before stays
+        return found, True
 
 
 def _tags_of(value: Any) -> tuple[dict[str, str], bool]:

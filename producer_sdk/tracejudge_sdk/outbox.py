@@ -119,8 +119,6 @@ class Outbox:
     def flush(self, timeout_s: float, *, give_up: Callable[[], bool] = lambda: False) -> bool:
         """Waits until all items taken so far are sent or dropped; False when `timeout_s` seconds were not enough.
 
-        Spooled items are not sent yet. When all that remain are on disk, and `give_up()` says so, it waits no longer.
-
         What is on disk is not sent yet. When all of it is there, and `give_up()` says so, it waits no longer.
         """
         deadline = time.monotonic() + timeout_s
@@ -178,7 +176,9 @@ class Outbox:
         with self._lock:
             if self._abandoned:
                 return  # counted already
-            self._bytes -= sum(item.size_bytes for item in items)
+            # Summed first: a collection that runs meanwhile may log, and `-=` has read the old value by then.
+            size = sum(item.size_bytes for item in items)
+            self._bytes -= size
             self._settled += len(items)
             if reason is None:
                 self._sent += len(items)
@@ -191,7 +191,8 @@ class Outbox:
         with self._lock:
             if self._abandoned:
                 return  # counted already; they will be sent all the same
-            self._bytes -= sum(item.size_bytes for item in items)
+            size = sum(item.size_bytes for item in items)  # first, as in `settle`
+            self._bytes -= size
             self._settled += len(items)
             self._spooled += len(items)
 

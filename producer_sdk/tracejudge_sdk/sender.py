@@ -7,7 +7,6 @@ is full or gone), batches go to the transport directly.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from tracejudge_sdk.account import DropReason
 from tracejudge_sdk.delivery import Delivery, Ready, SendPolicy
 from tracejudge_sdk.errors import RecordError, RecordTooLarge, SpoolFull
 from tracejudge_sdk.ids import stock_up
+from tracejudge_sdk.notices import warn
 from tracejudge_sdk.outbox import Outbox, Waiting
 from tracejudge_sdk.steps import HookFailed
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tracejudge_sdk.drainer import Drainer
     from tracejudge_sdk.spool import Spool
 
-logger = logging.getLogger("tracejudge_sdk")
 
 _IDLE_ROUNDS: Final = 20  # empty looks before it sleeps for good: a busy service then never has to wake it
 _SLEEP_S: Final = 60.0
@@ -217,7 +216,7 @@ class Sender:
         if stats.dropped_total == self._reported and not failing:
             return
         self._next_report = now + self._policy.report_interval_s
-        logger.warning(
+        warn(
             "tracejudge: %d traces dropped so far (%s), %d queued, %d spooled; last error: %s",
             stats.dropped_total,
             ", ".join(f"{reason} {count}" for reason, count in sorted(stats.dropped.items())) or "none",

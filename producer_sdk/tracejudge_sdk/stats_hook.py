@@ -5,14 +5,12 @@ Of its own, because a hook that hangs must hold up no trace, and one that raises
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
 from tracejudge_sdk.account import ClientStats
+from tracejudge_sdk.notices import warn
 from tracejudge_sdk.outbox import Outbox
-
-logger = logging.getLogger("tracejudge_sdk")
 
 
 class StatsHook:
@@ -51,4 +49,4 @@ class StatsHook:
             self._outbox.note("stats_hook_failed")
             if not self._told:
                 self._told = True
-                logger.warning("tracejudge: the hook on_stats failed: %s: %s", type(error).__name__, error)
+                warn("tracejudge: the hook on_stats failed: %s: %s", type(error).__name__, error)

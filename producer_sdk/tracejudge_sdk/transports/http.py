@@ -12,7 +12,6 @@ import encodings.idna  # noqa: F401 - of the first name look-up: no import may b
 import http.client
 import io
 import json
-import logging
 import os
 import socket
 import ssl
@@ -23,9 +22,8 @@ from typing import Any, Final, Literal
 
 from tracejudge_sdk.codec import DEFAULT_MAX_RECORD_BYTES
 from tracejudge_sdk.errors import ConfigError, TransportRejected, TransportUnavailable
+from tracejudge_sdk.notices import warn
 from tracejudge_sdk.transports.urls import HttpQueue
-
-logger = logging.getLogger(__name__)
 
 KEY_VARIABLE: Final = "TRACEJUDGE_INGEST_KEY"
 _MAX_ANSWER_BYTES: Final = 16_000_000
@@ -70,7 +68,7 @@ class HttpTransport:
                 raise ConfigError(f"queue: the key in {key_env} is not one word of ASCII characters")
             self._headers["Authorization"] = f"Bearer {key}"
             if not queue.secure and queue.host not in _LOOPBACK:
-                logger.warning("tracejudge: the key of %s travels unencrypted to %s: use https://", key_env, queue.host)
+                warn("tracejudge: the key of %s travels unencrypted to %s: use https://", key_env, queue.host)
         if compression == "gzip":
             self._headers["Content-Encoding"] = "gzip"
         self._connection: http.client.HTTPConnection | None = None

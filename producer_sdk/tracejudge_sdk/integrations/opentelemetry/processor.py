@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
@@ -14,11 +13,11 @@ from opentelemetry.trace import StatusCode
 
 from tracejudge_sdk import forks
 from tracejudge_sdk.integrations.opentelemetry.attributes import Said, kind_of, labels, read
+from tracejudge_sdk.notices import debug
 
 if TYPE_CHECKING:
     from tracejudge_sdk.client import TraceClient
 
-logger = logging.getLogger("tracejudge_sdk")
 
 MOST_PENDING: Final = 1000
 MOST_PENDING_CHARS: Final = 16_000_000
@@ -80,7 +79,7 @@ class TraceJudgeSpanProcessor(SpanProcessor):
                 self._client.log(**fields)
         except Exception as error:  # noqa: BLE001 - it would come up in the service's own code
             self.failed += 1
-            logger.debug("tracejudge: a span could not be read: %s", type(error).__name__)
+            debug("tracejudge: a span could not be read: %s", type(error).__name__)
 
     def shutdown(self) -> None:
         """Logs what waits, and sends it."""

@@ -1,0 +1,122 @@
+"""What a service's own code may do wrong around the client: no trace is lost for it and no call raises."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tracejudge_sdk
+from tracejudge_sdk import SendPolicy, TraceClient, TransportUnavailable
+from tracejudge_sdk.client import TraceClient as Client
+from tracejudge_sdk.testing import MemoryTransport, traces_of
+
+QUICK = SendPolicy(linger_s=0.001, first_pause_s=0.001, longest_pause_s=0.002, report_interval_s=0.0)
+
+
+class NeedsRequest(logging.Filter):
+    """As filters that add the current request's id are: outside of a request they raise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self.asked.set()
+        raise RuntimeError("working outside of request context")
+
+
+@pytest.fixture
+def broken_logging() -> Iterator[NeedsRequest]:
+    handler, broken = logging.StreamHandler(), NeedsRequest()
+    handler.addFilter(broken)
+    logger = logging.getLogger("tracejudge_sdk")
+    logger.addHandler(handler)
+    yield broken
+    logger.removeHandler(handler)
+
+
+def test_a_logging_filter_that_raises_costs_no_trace(broken_logging: NeedsRequest) -> None:
+    transport = MemoryTransport()
+    transport.error = TransportUnavailable("down")
+    client = TraceClient(app="shop", transport=transport, policy=QUICK)
+    client.log(query="q", trace_id="first")
+    assert broken_logging.asked.wait(30), "the outage is told"
+    transport.error = None
+    client.log(query="q", trace_id="second", misspelt="told too")  # type: ignore[call-arg]
+    assert client.close(30)
+    assert {trace.trace_id for trace in traces_of(transport)} == {"first", "second"}
+    assert dict(client.stats().dropped) == {}
+
+
+def test_a_rule_that_fails_raises_nothing_where_logging_raises_too(broken_logging: NeedsRequest) -> None:
+    client = TraceClient(app="shop", transport=MemoryTransport(), policy=QUICK)
+
+    @client.observe(category=lambda arguments: arguments["missing"])
+    def answer(question: str) -> str:
+        return "r"
+
+    assert answer("q") == "r"
+    assert client.close(30)
+    assert client.stats().sent == 1
+
+
+def test_the_first_calls_of_several_threads_all_find_the_default_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACEJUDGE_QUEUE", "memory://first-calls")
+    monkeypatch.setenv("TRACEJUDGE_APP", "shop")
+    tracejudge_sdk.set_default_client(None)
+    began, go_on = threading.Event(), threading.Event()
+    from_env = Client.from_env
+
+    def slowly(*args: Any, **kwargs: Any) -> TraceClient:
+        began.set()
+        assert go_on.wait(30)
+        return from_env(*args, **kwargs)
+
+    monkeypatch.setattr(Client, "from_env", slowly)
+    found: list[TraceClient | None] = []
+    first = threading.Thread(target=lambda: found.append(tracejudge_sdk.default_client()))
+    first.start()
+    assert began.wait(30)
+    second = threading.Thread(target=lambda: found.append(tracejudge_sdk.default_client()))
+    second.start()
+    second.join(0.05)  # it waits for the first, or has gone away without a client
+    go_on.set()
+    first.join(30)
+    second.join(30)
+    tracejudge_sdk.set_default_client(None)
+    assert len(found) == 2
+    assert found[0] is not None
+    assert found[0] is found[1]
+    found[0].close(10)
+
+
+class Detached:
+    """A lazily loaded list whose session is gone after its first item."""
+
+    def __iter__(self) -> Iterator[object]:
+        yield {"role": "user", "content": "before"}
+        raise RuntimeError("detached")
+
+
+def test_a_history_that_cannot_be_read_to_its_end_keeps_the_trace() -> None:
+    transport = MemoryTransport()
+    client = TraceClient(app="shop", transport=transport, policy=QUICK)
+    client.log(query="q", history=Detached(), expected_ids=Detached())
+    assert client.close(30)
+    (trace,) = traces_of(transport)
+    assert [turn.content for turn in trace.history] == ["before"]
+    assert trace.lossy
+
+
+def test_no_more_of_a_history_is_read_than_of_anything_else() -> None:
+    transport = MemoryTransport()
+    client = TraceClient(app="shop", transport=transport, policy=QUICK)
+    endless = iter(lambda: ("user", "again"), None)
+    client.log(query="q", history=endless, expected_ids=iter(lambda: "id", None))
+    assert client.close(30)
+    (trace,) = traces_of(transport)
+    assert (len(trace.history), len(trace.expected_ids), trace.lossy) == (1000, 1000, True)
