@@ -7,7 +7,7 @@ question) is one answer and one trace, that of what encloses it; any other is a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -47,7 +47,9 @@ class NestedRecording(TraceRecording):
     def _decide(self, logged: dict[str, Any], outer: dict[str, Any]) -> None:
         if not self._nested or _ending(logged) == _ending(outer):
             return
-        logged["tags"] = {**(logged.get("tags") or {}), "parent_trace_id": outer["trace_id"]}
+        tags = logged.get("tags")
+        given = tags if isinstance(tags, Mapping) else {} if tags is None else {"tags": tags}
+        logged["tags"] = {**given, "parent_trace_id": outer["trace_id"]}
         self._log(logged)
 
 

@@ -28,7 +28,10 @@ class TraceRecording:
     """
 
     def __init__(self, log: Callable[[dict[str, Any]], str], fields: dict[str, Any]) -> None:
-        fields["trace_id"] = wire_id(fields.get("trace_id"))
+        try:
+            fields["trace_id"] = wire_id(fields.get("trace_id"))
+        except Exception:  # noqa: BLE001 - a foreign __str__ or __eq__ may raise anything, and the block has to run
+            fields["trace_id"] = wire_id(None)
         # Into __dict__, because assignment to an attribute sets a field.
         self.__dict__.update(
             _log=log,

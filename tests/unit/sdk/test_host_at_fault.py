@@ -12,6 +12,7 @@ import pytest
 import tracejudge_sdk
 from tracejudge_sdk import SendPolicy, TraceClient, TransportUnavailable
 from tracejudge_sdk.client import TraceClient as Client
+from tracejudge_sdk.nesting import NestedRecording
 from tracejudge_sdk.testing import MemoryTransport, traces_of
 
 QUICK = SendPolicy(linger_s=0.001, first_pause_s=0.001, longest_pause_s=0.002, report_interval_s=0.0)
@@ -120,3 +121,31 @@ def test_no_more_of_a_history_is_read_than_of_anything_else() -> None:
     assert client.close(30)
     (trace,) = traces_of(transport)
     assert (len(trace.history), len(trace.expected_ids), trace.lossy) == (1000, 1000, True)
+
+
+class Unreadable:
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_a_trace_id_without_a_text_does_not_keep_the_block_from_running() -> None:
+    transport = MemoryTransport()
+    client = TraceClient(app="shop", transport=transport, policy=QUICK)
+    fields: dict[str, Any] = {"query": "q", "trace_id": Unreadable()}
+    with client.trace(**fields) as trace:
+        trace.response = "r"
+    assert client.close(30)
+    assert [record.response for record in traces_of(transport)] == ["r"]
+
+
+def test_tags_that_are_no_mapping_cost_neither_of_two_nested_answers() -> None:
+    transport = MemoryTransport()
+    client = TraceClient(app="shop", transport=transport, policy=QUICK)
+    outer = client.trace(query="outer")
+    inner = NestedRecording(client._log, {"query": "inner", "tags": ["a"]}, parent=outer, nested=True)
+    inner.finish(response="one")
+    outer.finish(response="two")
+    assert client.close(30)
+    traces = {trace.query: trace.tags for trace in traces_of(transport)}
+    assert set(traces) == {"inner", "outer"}
+    assert traces["inner"]["parent_trace_id"] == outer.trace_id
