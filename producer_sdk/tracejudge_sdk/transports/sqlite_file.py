@@ -146,7 +146,7 @@ class SqliteFile:
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         try:
-            mode = _set_wal(db)
+            mode = _set_wal(db, self._busy_timeout_s)
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
@@ -217,14 +217,15 @@ def _make(path: Path) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660))
 
 
-def _set_wal(db: sqlite3.Connection) -> str:
+def _set_wal(db: sqlite3.Connection, limit_s: float) -> str:
     # Switching to WAL needs the file for itself for a moment and does not always honour the busy timeout, so that
-    # processes starting together can meet here.
+    # processes starting together can meet here. Where it does honour it, one attempt is enough: a fork waits for this.
+    deadline = time.monotonic() + limit_s
     for attempt in range(_OPEN_ATTEMPTS):
         try:
             return str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0]).lower()
         except sqlite3.OperationalError:
-            if attempt == _OPEN_ATTEMPTS - 1:
+            if attempt == _OPEN_ATTEMPTS - 1 or time.monotonic() >= deadline:
                 raise
             time.sleep(0.01 * (attempt + 1))
     raise AssertionError("unreachable")

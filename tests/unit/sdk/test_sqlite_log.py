@@ -359,3 +359,19 @@ def test_parent_and_forked_child_both_go_on_writing(tmp_path: Path) -> None:
     values = _values(SqliteLog(tmp_path / "log.db"))
     assert len(values) == 41
     assert [value for value in values if value.startswith("child")] == [f"child-{i}" for i in range(20)]
+
+
+def test_opening_a_locked_file_takes_no_longer_than_the_busy_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "q.db"
+    SqliteLog(path).close()
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN IMMEDIATE")
+    pauses: list[float] = []
+    monkeypatch.setattr("tracejudge_sdk.transports.sqlite_file.time.sleep", pauses.append)
+    with pytest.raises(TransportUnavailable, match="locked"):
+        SqliteLog(path, busy_timeout_s=0.05)
+    assert len(pauses) <= 1, "each attempt waits for the whole timeout"
+    holder.close()
