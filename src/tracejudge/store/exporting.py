@@ -46,10 +46,11 @@ class Exporter:
                 f"LIMIT 1 OFFSET {PIECE_ROWS - 1}",
                 page.parameters,
             )
+            # Up to that row rather than by number: a row stored or deleted between the two statements would move
+            # the end, and one row would be left out or come twice.
+            piece = _page(conditions, table, after, tuple(ends[0]) if ends else None)
             content = self._connection.raw(
-                f"SELECT * EXCEPT (row_version) FROM {table} FINAL {page} {order} LIMIT {PIECE_ROWS}",
-                page.parameters,
-                form="Parquet",
+                f"SELECT * EXCEPT (row_version) FROM {table} FINAL {piece} {order}", piece.parameters, form="Parquet"
             )
             if ends or self._any(table, page):
                 yield content
@@ -61,15 +62,19 @@ class Exporter:
         return bool(self._connection.query(f"SELECT 1 FROM {table} FINAL {page} LIMIT 1", page.parameters))
 
 
-def _page(conditions: Where, table: str, after: tuple[object, ...] | None) -> Where:
+def _page(
+    conditions: Where, table: str, after: tuple[object, ...] | None, last: tuple[object, ...] | None = None
+) -> Where:
     page = Where().add("1")
     for condition in conditions.parts():
         page.add(condition)
     page.parameters.update(conditions.parameters)
-    if after is not None:
-        names = _KEYS[table]
-        kinds = ("DateTime64(3, 'UTC')", *("String",) * (len(names) - 1))
-        bound = ", ".join(f"{{after_{name}:{kind}}}" for name, kind in zip(names, kinds, strict=True))
-        page.add(f"({', '.join(names)}) > ({bound})", **{f"after_{n}": v for n, v in zip(names, after, strict=True)})
-        page.add("event_time >= {after_event_time:DateTime64(3, 'UTC')}")
+    names = _KEYS[table]
+    kinds = ("DateTime64(3, 'UTC')", *("String",) * (len(names) - 1))
+    for place, beyond, sign in (("after", after, ">"), ("last", last, "<=")):
+        if beyond is not None:
+            bound = ", ".join(f"{{{place}_{name}:{kind}}}" for name, kind in zip(names, kinds, strict=True))
+            cells = {f"{place}_{name}": value for name, value in zip(names, beyond, strict=True)}
+            page.add(f"({', '.join(names)}) {sign} ({bound})", **cells)
+            page.add(f"event_time {sign.rstrip('=')}= {{{place}_event_time:DateTime64(3, 'UTC')}}")
     return page

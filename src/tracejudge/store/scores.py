@@ -25,6 +25,7 @@ from tracejudge.store.score_columns import scores_of, selected
 from tracejudge.store.score_pairs import paired
 from tracejudge.store.score_rows import MAX_REVISION, behind, row_version, score_conditions, sound
 from tracejudge.store.strata_sizes import StratumSize, strata_sizes
+from tracejudge.store.stretches import stretches
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_index import KEYS_IN, key_parameters
 from tracejudge.store.values import (
@@ -188,24 +189,25 @@ class Scores(Table[Score]):
         order = ("event_time", "trace_id", "environment", "app", "judge_name", "judge_id", "run_id")
         types = ("DateTime64(3, 'UTC')", *("String",) * 6)
         after: Score | None = None
-        while True:
-            conditions = score_conditions(where)
-            if after is not None:
-                cells = {
-                    f"after_{name}": bound_instant(name, after.event_time)
-                    if name == "event_time"
-                    else getattr(after, name)
-                    for name in order
-                }
-                bound = ", ".join(f"{{after_{name}:{kind}}}" for name, kind in zip(order, types, strict=True))
-                conditions.add(f"({', '.join(order)}) > ({bound})", **cells)
-                conditions.add("event_time >= {after_event_time:DateTime64(3, 'UTC')}")
-            page = self._select(f"{conditions} ORDER BY {', '.join(order)} LIMIT {int(batch)}", conditions.parameters)
-            if page:
-                yield page
-            if len(page) < batch:
-                return
-            after = page[-1]
+        bound = ", ".join(f"{{after_{name}:{kind}}}" for name, kind in zip(order, types, strict=True))
+        for start, end in stretches(
+            self._connection, "scores", where.start, where.end, environment=where.environment, app=where.app
+        ):
+            stretch = replace(where, start=start, end=end)
+            while True:
+                conditions = score_conditions(stretch)
+                if after is not None:
+                    cells = {f"after_{name}": getattr(after, name) for name in order[1:]}
+                    cells["after_event_time"] = bound_instant("event_time", after.event_time)
+                    conditions.add(f"({', '.join(order)}) > ({bound})", **cells)
+                    conditions.add("event_time >= {after_event_time:DateTime64(3, 'UTC')}")
+                tail = f"{conditions} ORDER BY {', '.join(order)} LIMIT {int(batch)}"
+                page = self._select(tail, conditions.parameters)
+                if page:
+                    yield page
+                    after = page[-1]
+                if len(page) < batch:
+                    break
 
     def count(self, where: ScoreFilter) -> int:
         """The number of scores."""

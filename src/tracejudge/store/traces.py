@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from tracejudge.store.blocks import Block
 from tracejudge.store.connection import Connection, Row
 from tracejudge.store.queries import TraceFilter
 from tracejudge.store.rows import Inserted, StoredTrace, TracePlace
+from tracejudge.store.stretches import stretches
 from tracejudge.store.table import Columns, RejectSink, Table, Where
 from tracejudge.store.trace_blocks import trace_block, trace_version
 from tracejudge.store.trace_filters import DRAWN, judged_conditions, trace_conditions
@@ -159,16 +161,24 @@ class Traces(Table[StoredTrace]):
         """The traces in (event time, trace id, environment, app) order, `batch` at a time, in constant memory.
 
         `outcome` and `judge` (a name or JudgeId): only those with such a live verdict. `after`: only those behind that
-        place. Pages by key, so it goes on after a reconnect and sees each trace once.
+        place. Pages by key, so it goes on after a reconnect and sees each trace once. Between stretches of time a page
+        may be shorter.
         """
-        while True:
-            conditions = judged_conditions(where, outcome=outcome, judge=judge)
-            page = self._select(_next(conditions, after, batch), conditions.parameters)
-            if page:
-                yield page
-            if len(page) < batch:
-                return
-            after = page[-1].place
+        first = where.start
+        if after is not None and (first is None or first < after.event_time):
+            first = after.event_time
+        for start, end in stretches(
+            self._connection, "traces", first, where.end, environment=where.environment, app=where.app
+        ):
+            stretch = replace(where, start=start, end=end)
+            while True:
+                conditions = judged_conditions(stretch, outcome=outcome, judge=judge)
+                page = self._select(_next(conditions, after, batch), conditions.parameters)
+                if page:
+                    yield page
+                    after = page[-1].place
+                if len(page) < batch:
+                    break
 
     def served(
         self, where: TraceFilter, *, most: int, after: TracePlace | None = None, asked: bool = False
