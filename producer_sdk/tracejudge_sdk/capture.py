@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from itertools import islice
 from sys import getsizeof
 from typing import Any, Final, NamedTuple
 
-from tracejudge_sdk.fields import plain_field, response_nodes, size_of
+from tracejudge_sdk.fields import first_items, plain_field, response_nodes, size_of
 from tracejudge_sdk.nodes import ENTRY_BYTES, MAX_NODES, NODE_BYTES, NodeSnapshot, is_one_node, read_node, size_of_node
 
 _BASE_BYTES: Final = 1500  # what a trace costs in memory beside its texts
@@ -135,13 +134,7 @@ def _listed(items: Any) -> tuple[list[Any], bool]:
     """The nodes of whatever was handed in, the first 1000 of them; one node alone is a list of one, and marked."""
     if type(items) is not tuple and is_one_node(items):
         return [items], True
-    found: list[Any] = []
-    try:
-        iterator = iter(items)
-        found.extend(islice(iterator, MAX_NODES))
-        return found, len(found) == MAX_NODES and next(iterator, None) is not None
-    except Exception:  # noqa: BLE001 - a foreign iterator may raise anything; what came before stays
-        return found, True
+    return first_items(items, most=MAX_NODES)
 
 
 def read_captured(captured: Iterable[CapturedNode]) -> tuple[list[NodeSnapshot], bool]:

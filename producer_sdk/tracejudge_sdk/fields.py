@@ -175,7 +175,7 @@ def _history_of(value: Any) -> tuple[list[dict[str, str]], bool]:
     else:
         lossy = False
     turns: list[dict[str, str]] = []
-    given, cut = _first(value)
+    given, cut = first_items(value, most=COERCED_ITEMS)
     lossy = lossy or cut
     for turn in given:
         if isinstance(turn, Mapping):
@@ -196,19 +196,19 @@ def _history_of(value: Any) -> tuple[list[dict[str, str]], bool]:
 def _texts_of(value: Any) -> tuple[list[str], bool]:
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
         value = (value,)
-    given, cut = _first(value)
+    given, cut = first_items(value, most=COERCED_ITEMS)
     plain, lossy = coerce_json(given)
     texts = [item if isinstance(item, str) else json.dumps(item) for item in plain]
     return texts, lossy or cut
 
 
-def _first(value: Iterable[Any]) -> tuple[list[Any], bool]:
-    """The first items, as many as are read of anything, and whether there were more or the rest could not be read."""
+def first_items(value: Iterable[Any], *, most: int) -> tuple[list[Any], bool]:
+    """The first `most` items, and whether there were more or the rest could not be read."""
     found: list[Any] = []
     try:
         iterator = iter(value)
-        found.extend(islice(iterator, COERCED_ITEMS))
-        return found, len(found) == COERCED_ITEMS and next(iterator, found) is not found
+        found.extend(islice(iterator, most))
+        return found, len(found) == most and next(iterator, found) is not found
     except Exception:  # noqa: BLE001 - a foreign iterator may raise anything; what came before stays
         return found, True
 
