@@ -24,8 +24,8 @@ from tracejudge.alerts.telling.grouping import compose
 from tracejudge.alerts.telling.notify import message_of
 from tracejudge.clock import Clock
 from tracejudge.store import OutboxItem, Store
-from tracejudge_consumer.alerting.announced import announced
-from tracejudge_consumer.alerting.staleness import LONG_OVER, STALE_AFTER, is_long_over, too_late, waits
+from tracejudge_consumer.alerting.outbox_entries import enqueue, is_fresh
+from tracejudge_consumer.alerting.staleness import STALE_AFTER, waits
 
 logger = logging.getLogger(__name__)
 
@@ -84,49 +84,16 @@ class Deliveries:
     def enqueue(
         self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None], silences: Sequence[Action] = ()
     ) -> None:
-        """Puts every event into the outbox of every channel that wants it; repeating it changes nothing.
-
-        An event that a person has silenced, or that is too old (`staleness.py`) and not the end of what the channel was
-        told of, is put there as given up, with the reason.
-        """
-        now = self._clock.now()
-        items = []
-        late = too_late(events, still_open=still_open, now=now)
-        told = announced(self._store, events, late)
-        untold = self._given_up_untold({event.alert_id for event in events if is_long_over(event, now=now)}, now=now)
-        for event in events:
-            silence = next((action for action in silences if action.silences(event)), None)
-            for name, policy in self._policies.items():
-                if not policy.wants(event):
-                    continue
-                item = OutboxItem(event_id=event.event_id, notifier=name, updated_at=now)
-                if silence is not None:
-                    item = replace(item, state="given_up", last_error=f"silenced by action {silence.action_id}")
-                if event.event_id in late and (name, event.event_id) not in told:
-                    item = replace(item, state="given_up", last_error=late[event.event_id])
-                elif (name, event.alert_id) in untold:
-                    item = replace(item, state="given_up", last_error=LONG_OVER)
-                items.append(item)
-        if items:
-            self._store.outbox.put(items)
-
-    def _given_up_untold(self, alerts: AbstractSet[str], *, now: datetime) -> AbstractSet[tuple[str, str]]:
-        """Gives up what waits of these alerts in channels that have heard nothing of them: (channel, alert) pairs."""
-        dropped: set[tuple[str, str]] = set()
-        for name in self._notifiers if alerts else ():
-            fresh = {one.event_id: one for one in self._store.outbox.pending_of(name, limit=_AT_ONCE) if _is_fresh(one)}
-            events = [event for event in self._store.alert_events.get(list(fresh)) if event.alert_id in alerts]
-            begun = {event.alert_id for event in events if event.kind == "firing"}
-            items = [fresh[event.event_id] for event in events if event.alert_id in begun]
-            moment = timedelta(milliseconds=1)  # of two states the later counts
-            self._store.outbox.put(
-                [
-                    replace(one, state="given_up", last_error=LONG_OVER, updated_at=max(now, one.updated_at + moment))
-                    for one in items
-                ]
-            )
-            dropped |= {(name, alert) for alert in begun}
-        return dropped
+        """Puts every event into the outbox of every channel that wants it (`outbox_entries.py`)."""
+        enqueue(
+            self._store,
+            events,
+            policies=self._policies,
+            still_open=still_open,
+            silences=silences,
+            now=self._clock.now(),
+            most_pending=_AT_ONCE,
+        )
 
     def deliver(
         self, *, still_leading: Callable[[], bool], catching_up: Callable[[], AbstractSet[str]] = frozenset
@@ -168,7 +135,7 @@ class Deliveries:
         waiting = {
             event.series
             for event_id, event in events.items()
-            if _is_fresh(items[event_id]) and waits(event, catching_up=old, now=now)
+            if is_fresh(items[event_id]) and waits(event, catching_up=old, now=now)
         }
         events = {event_id: event for event_id, event in events.items() if event.series not in barred | waiting}
         taken = 0
@@ -332,11 +299,6 @@ class Deliveries:
         if now - item.updated_at > STALE_AFTER:
             logger.warning("event %s: given up for %r: %s", item.event_id, item.notifier, what)
             self._store.outbox.put([replace(item, state="given_up", last_error=what, updated_at=now)])
-
-
-def _is_fresh(item: OutboxItem) -> bool:
-    """Neither tried nor put into a message: its channel has heard nothing of it."""
-    return not item.attempts and not item.message
 
 
 def _was_refused(item: OutboxItem) -> bool:
