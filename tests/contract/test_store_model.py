@@ -44,16 +44,22 @@ def test_the_readers_are_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_two_thousand_operations_with_kills_and_every_reader_agrees() -> None:
-    """On the embedded owner, in a process that may take over from the owner it kills."""
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(20260131, 20260135))
+def test_five_hundred_operations_with_kills_and_every_reader_agrees(seed: int) -> None:
+    """On the embedded owner, in a process that may take over from the owner it kills.
+
+    Four histories instead of one four times as long: an operation's cost grows with the parts before it.
+    """
     pytest.importorskip("chdb", reason="the embedded store needs tracejudge[embedded]")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.store_model", "--steps", "2000", "--seed", "20260131"],
+        [sys.executable, "-m", "tests.support.store_model", "--steps", "500", "--kill-every", "125",
+         "--seed", str(seed)],
         capture_output=True, text=True, cwd=ROOT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert "every reader agreed" in done.stdout
+    assert ", 0 kills," not in done.stdout
 
 
 def test_a_hundred_and_fifty_operations_on_each_kind_of_store(contract_url: str) -> None:
