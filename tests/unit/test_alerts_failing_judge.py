@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.verdicts import row
-from tracejudge.alerts import AlertEvent, Engine, MinimumRule
+from tracejudge.alerts import AlertEvent, Engine, MinimumRule, ThresholdRule
 from tracejudge.alerts.series.snapshots import SeriesSnapshot
 from tracejudge.scores import Score
 
@@ -70,3 +70,32 @@ def test_a_fall_that_failures_could_explain_pages_once_enough_is_judged_also_aft
     assert of_quality(events) == [("escalated", "page")]
     (escalated,) = (event for event in events if event.kind == "escalated")
     assert "not only because its judge failed on many traces" in escalated.summary
+
+
+THRESHOLD = ThresholdRule(
+    name="quality", type="threshold", judge="lexical", below=0.9, severity="page", heuristic_may_page=True
+)
+
+
+def test_a_window_whose_failures_could_explain_it_pages_nobody_also_after_a_restart() -> None:
+    good = [(300, 0.99, 0.0, 0.0)]
+    few = [row(360 + k, passed=k < 10) for k in range(20)]  # ten good, ten bad, of a window
+    failed = [row(380 + k, passed=None) for k in range(39)]
+    rows = judged([(360, 0.99, 0.0, 0.0)], seed=1) + few + failed + judged(good, seed=2, first=420)
+    engine = Engine([THRESHOLD])
+    events = engine.fold(rows[:400])
+    stored = [(one.name, json.loads(json.dumps(one.state))) for one in engine.snapshot()]
+    restarted = Engine([THRESHOLD])
+    restarted.restore([SeriesSnapshot(name, state) for name, state in stored])
+    assert restarted.fold(rows[400:]) == (later := engine.fold(rows[400:]))
+    assert of_quality(events + later) == [("firing", "ticket"), ("resolved", "ticket")]
+    fired: Any = next(event for event in events + later if event.kind == "firing")
+    assert "failed on 39 more traces of this window; a ticket only" in fired.summary
+    assert "until enough are judged" in fired.evidence["severity_lowered"]
+
+
+def test_a_window_that_fell_whatever_the_failed_ones_were_pages() -> None:
+    fell = [row(360 + k, passed=k < 10) for k in range(40)]
+    failed = [row(400 + k, passed=None) for k in range(20)]
+    events = Engine([THRESHOLD]).fold(judged([(360, 0.99, 0.0, 0.0)], seed=1) + fell + failed + [row(600), row(601)])
+    assert of_quality(events)[0] == ("firing", "page")

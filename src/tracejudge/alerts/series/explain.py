@@ -79,11 +79,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
     if rule.measure == "quality":
         summary += _coverage(evidence, since=since, health=health)
         if alert.lowered:
-            evidence["severity_lowered"] = (
-                "the judge failed on so many traces that the rate may not have fallen at all: a ticket instead of a "
-                "page until enough are judged; see why it fails"
-            )
-            summary += "; a ticket only, as these could explain the whole fall"
+            summary += lowered_by_failures(evidence)
     else:
         evidence["measure"], evidence["at_most"] = rule.measure, rule.at_most
     return alert_event(series, kind="firing", at=alert.at, summary=summary, evidence=evidence)
@@ -274,3 +270,12 @@ def _coverage(evidence: dict[str, object], *, since: PassRate | None, health: In
     low = since.estimate * (1.0 - share)
     evidence["coverage_low"] = {"invalid_share": share, "low": low, "high": low + share}
     return f"; coverage is low: {percent(share)} of recent traces could not be judged"
+
+
+def lowered_by_failures(evidence: dict[str, object]) -> str:
+    """What an alert says that is no page because of the judge's failures, which the words before this must name."""
+    evidence["severity_lowered"] = (
+        "the judge failed on so many traces that the rate may not have fallen at all: a ticket instead of a page until "
+        "enough are judged; see why it fails"
+    )
+    return "; a ticket only, as these could explain the whole fall"

@@ -3,7 +3,8 @@
 Windows stand side by side, aligned to 1970 (UTC). One is decided once, when the series' watermark is past its end by a
 sixth of its length, at most ten minutes: rows that come later are counted as too late. A window of too few effective
 samples decides nothing. The alert ends with the first window that is not below. So the rate is looked at as often as
-there are windows, and how often it fires by chance can be said (`chance.py`).
+there are windows, and how often it fires by chance can be said (`chance.py`). A window that may not be below if all traces
+the judge failed on were good is worth a ticket, never a page.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tracejudge.alerts.rules.measures import WEIGHTED, good
 from tracejudge.alerts.rules.rule import Rule, ThresholdRule
 from tracejudge.alerts.series.open_alert import OpenAlert
 from tracejudge.alerts.series.state import SMALLEST_PROBABILITY, Series, Turn
+from tracejudge.alerts.series.unjudged import could_explain
 from tracejudge.scores import Bucket, Score
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -34,6 +36,7 @@ class WindowSeries(Series):
         super().__init__(key=key, rule=rule)
         self.threshold = rule
         self._open: dict[int, Sums] = {}
+        self._failed: dict[int, int] = {}  # traces of open windows that the judge failed on
         self._closed: int | None = None  # the number of the last window that was decided
         self.last = Sums()  # of the last window that had enough samples
         self.usual = Sums()  # of all such windows that were not below
@@ -56,10 +59,16 @@ class WindowSeries(Series):
         )
         if passed is not None:
             self._count(score, at, passed=passed)
+        elif rule.measure == "quality":
+            number = self._number_of(at)
+            self._failed[number] = self._failed.get(number, 0) + 1
         return self._decide(score.judged_at)
 
+    def _number_of(self, at: datetime) -> int:
+        return (at - _EPOCH) // self.threshold.window_span
+
     def _count(self, score: Score, at: datetime, *, passed: bool) -> None:
-        number = (at - _EPOCH) // self.threshold.window_span
+        number = self._number_of(at)
         if self._closed is not None and number <= self._closed:
             self.too_late += 1
             return
@@ -82,6 +91,8 @@ class WindowSeries(Series):
         if mark < begin + rule.window_span + min(rule.window_span / 6, _LONGEST_WAIT):
             return None
         self._closed, found = number, self._open.pop(number)
+        failed = self._failed.get(number, 0)
+        self._failed = {later: count for later, count in self._failed.items() if later > number}
         if found.n_eff < rule.min_effective_samples:
             return None
         self.last, rate = found, found.wx / found.w
@@ -89,6 +100,8 @@ class WindowSeries(Series):
             self.usual = self.usual.with_all(found)
             return Turn.RESOLVED if self.alert is not None else None
         size: Severity = "page" if rule.severity == "page" and rule.below - rate >= rule.page_drop else "ticket"
+        lowered = size == "page" and could_explain(failed=failed, judged=found.n, rate=rate, boundary=rule.below)
+        size = "ticket" if lowered else size
         if self.alert is not None:
             grown = size == "page" and self.alert.severity == "ticket"
             self.alert.severity = "page" if grown else self.alert.severity
@@ -103,6 +116,8 @@ class WindowSeries(Series):
             alarm_hours=0.0,
             recovery=RecoveryDetector(boundary=rule.below, fallen_to=rate),  # never asked: the next window decides
             severity=size,
+            unjudged=failed,
+            lowered=lowered,
         )
         return Turn.FIRED
 
@@ -120,6 +135,7 @@ class WindowSeries(Series):
         """JSON values; `from_state` continues exactly."""
         windows = {
             "open": [[number, *sums] for number, sums in sorted(self._open.items())],
+            "failed": sorted(self._failed.items()),
             "closed": self._closed,
             "last": list(self.last),
             "usual": list(self.usual),
@@ -133,6 +149,7 @@ class WindowSeries(Series):
             raise ValueError(f"rule: {rule.name!r} has a state of another type")
         kept = state["windows"]
         series._open = {number: Sums.from_state(sums) for number, *sums in kept["open"]}
+        series._failed = dict(kept.get("failed", ()))
         series._closed = kept["closed"]
         series.last, series.usual = Sums.from_state(kept["last"]), Sums.from_state(kept["usual"])
         return series

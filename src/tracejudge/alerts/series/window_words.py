@@ -66,6 +66,9 @@ def _event(series: WindowSeries, kind: EventKind, *, ends: bool, at: datetime | 
     if rule.measure != "quality":
         evidence["measure"], evidence["at_most"] = rule.measure, rule.at_most
     if kind == "firing":
+        if alert.lowered:
+            summary += f"; the judge failed on {counted(alert.unjudged, 'more trace')} of this window"
+            summary += explain.lowered_by_failures(evidence)
         evidence["worst_trace_ids"] = list(series.examples.worst_since(alert.start.at))
     else:
         evidence["fired_event_id"] = alert.event_id
