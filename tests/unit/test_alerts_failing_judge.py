@@ -87,7 +87,8 @@ def test_a_window_whose_failures_could_explain_it_pages_nobody_also_after_a_rest
     stored = [(one.name, json.loads(json.dumps(one.state))) for one in engine.snapshot()]
     restarted = Engine([THRESHOLD])
     restarted.restore([SeriesSnapshot(name, state) for name, state in stored])
-    assert restarted.fold(rows[400:]) == (later := engine.fold(rows[400:]))
+    later = engine.fold(rows[400:])
+    assert restarted.fold(rows[400:]) == later
     assert of_quality(events + later) == [("firing", "ticket"), ("resolved", "ticket")]
     fired: Any = next(event for event in events + later if event.kind == "firing")
     assert "failed on 39 more traces of this window; a ticket only" in fired.summary

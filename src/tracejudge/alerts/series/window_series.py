@@ -3,8 +3,8 @@
 Windows stand side by side, aligned to 1970 (UTC). One is decided once, when the series' watermark is past its end by a
 sixth of its length, at most ten minutes: rows that come later are counted as too late. A window of too few effective
 samples decides nothing. The alert ends with the first window that is not below. So the rate is looked at as often as
-there are windows, and how often it fires by chance can be said (`chance.py`). A window that may not be below if all traces
-the judge failed on were good is worth a ticket, never a page.
+there are windows, and how often it fires by chance can be said (`chance.py`). A window that might
+not be below if all traces the judge failed on were good is worth a ticket, never a page.
 """
 
 from __future__ import annotations
