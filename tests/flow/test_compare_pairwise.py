@@ -56,6 +56,10 @@ def test_two_files_are_held_against_each_other(at: Workplace, server: JudgeServe
     said = at("score", new, "--judge", "duel", "--against", nobody, "--max-calls", "9", expect=EXIT_UNDECIDED)
     assert "share no question" in said
     assert "judges one answer" in at("score", new, "--judge", "lexical", "--against", old, expect=EXIT_USAGE)
+    with (at.folder / old).open("a") as file:
+        file.write((at.folder / old).read_text().splitlines()[0].replace("old answer", "older answer") + "\n")
+    said = at("score", new, "--judge", "duel", "--against", old, "--max-calls", "9", expect=EXIT_USAGE)
+    assert "line 26: a second answer to case 'case-5'" in said
 
 
 @pytest.fixture

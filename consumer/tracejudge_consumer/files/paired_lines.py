@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracejudge.datasets import BrokenLine, EventTimes, Line, RecordLine
-from tracejudge.errors import NothingToDecide
+from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge_consumer.files.form import FileForm
 
 
@@ -32,14 +32,22 @@ class PairedForm(FileForm):
 
 
 def paired(form: FileForm, path: Path, *, app: str) -> PairedForm:
-    """The form that pairs lines with the answers of `path`; of several answers to one case the last counts.
+    """The form that pairs lines with the answers of `path`.
 
-    Memory grows with these answers. Raises NothingToDecide where no line has both a case_id and a response.
+    Memory grows with these answers. Raises NothingToDecide where no line has both a case_id and a response,
+    SettingsError for two answers to one case: which of them is meant cannot be known.
     """
     others: dict[tuple[str, str], str] = {}
     for line in form.lines(path, app=app):
         if isinstance(line, Line) and line.trace.case_id and line.trace.response is not None:
-            others[line.trace.app, line.trace.case_id] = line.trace.response
+            case = line.trace.app, line.trace.case_id
+            if others.setdefault(case, line.trace.response) != line.trace.response:
+                raise SettingsError(
+                    [
+                        f"{path}, line {line.number}: a second answer to case {case[1]!r} of app {case[0]!r}, and only "
+                        "one can be compared: remove one of them, or give each question a case_id of its own"
+                    ]
+                )
     if not others:
         raise NothingToDecide(
             f"{path}: no line has a response and a case_id, by which answers to one question are paired: give the same "
