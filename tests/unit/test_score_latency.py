@@ -6,7 +6,7 @@ from math import ceil
 
 import pytest
 
-from tracejudge_consumer.commands.score import p95
+from tracejudge_consumer.views.scored_file import p95
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, 1), (2, 2), (19, 19), (20, 19), (40, 38), (100, 95), (101, 96)])
