@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from tracejudge.comparing.standardised import Standardised, judge_within
 from tracejudge.comparing.unpaired import ReleaseVerdict, Verdict, judge_release
@@ -19,6 +19,8 @@ from tracejudge.windows import PassRate
 
 WITHIN_FIELDS: Final = ("category", *TRACE_FIELDS)
 """Fields within whose values releases can be compared, besides every "tags.NAME"."""
+
+_Judged: TypeAlias = tuple[str, JudgeId, bool]  # name, id, whether it is a heuristic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,47 +96,25 @@ def check_release(
 
     `exact` reads every row; None does where they are few enough.
     """
-    for field, several in (("environment", "environments"), ("app", "apps")):
-        if getattr(query, field) is None and len(names := served_in(store, query, {new, old}, field)) > 1:
-            either = " or ".join(map(repr, sorted({new, old})))
-            raise SettingsError([f"several {several} served {either}: name one with --{field}: {', '.join(names)}"])
-    rates: dict[tuple[str, JudgeId, bool], dict[str, PassRate | None]] = {}
+    _require_one_place(store, query, {new, old})
     by_version_query = replace(query, version=None, step_s=None, group_by=("version",))
     exact = small_enough(store, by_version_query) if exact is None else exact
-    for line in read_rates(store, by_version_query, exact=exact):
-        if (version := line.group["version"]) in (new, old):
-            rates.setdefault((line.judge_name, line.judge_id, line.heuristic), {})[version] = line.rate
-    for version in (new, old):
-        if not any(version in by_version for by_version in rates.values()):
-            place = "slice" if query.also else "time range"
-            unseen = "".join(f"; {said}" for said in unseen_fields(store, query))
-            raise NothingToDecide(
-                f"version {version!r} has no scores in this {place}: see `tracejudge rates --by version`, or use "
-                f"a longer --since{unseen}"
-            )
-    both = {key: by_version for key, by_version in rates.items() if {new, old} <= by_version.keys()}
-    if not both:
-        ids = ", ".join(sorted(judge_id for _, judge_id, _ in rates))
-        raise NothingToDecide(
-            f"no judge has judged both {new!r} and {old!r} (seen: {ids}): judge the old traces again with `tracejudge "
-            "replay`, then compare the runs"
-        )
     lines = tuple(
         ReleaseLine(
             judge_name=judge_name,
             judge_id=judge_id,
             heuristic=heuristic,
-            new=by_version[new],
-            old=by_version[old],
+            new=rates[new],
+            old=rates[old],
             result=judge_release(
-                by_version[new],
-                by_version[old],
+                rates[new],
+                rates[old],
                 allowed_drop=allowed_drop,
                 minimum_effective=minimum_effective,
                 confidence=confidence,
             ),
         )
-        for (judge_name, judge_id, heuristic), by_version in sorted(both.items())
+        for (judge_name, judge_id, heuristic), rates in _of_both(store, by_version_query, new=new, old=old, exact=exact)
     )
     judge = partial(judge_within, allowed_drop=allowed_drop, minimum_effective=minimum_effective, confidence=confidence)
     looked_at = fields_of_mix(store, query, exact=exact) if within is None else (within,)
@@ -155,6 +135,39 @@ def check_release(
         within=within,
         mix_looked_at=looked_at if within is None else (),
     )
+
+
+def _require_one_place(store: Store, query: RateQuery, versions: Collection[str]) -> None:
+    for field, several in (("environment", "environments"), ("app", "apps")):
+        if getattr(query, field) is None and len(names := served_in(store, query, versions, field)) > 1:
+            either = " or ".join(map(repr, sorted(versions)))
+            raise SettingsError([f"several {several} served {either}: name one with --{field}: {', '.join(names)}"])
+
+
+def _of_both(
+    store: Store, query: RateQuery, *, new: str, old: str, exact: bool
+) -> list[tuple[_Judged, dict[str, PassRate | None]]]:
+    """The judges that have judged both versions, in order, with the rate of each. Raises NothingToDecide for none."""
+    rates: dict[_Judged, dict[str, PassRate | None]] = {}
+    for line in read_rates(store, query, exact=exact):
+        if (version := line.group["version"]) in (new, old):
+            rates.setdefault((line.judge_name, line.judge_id, line.heuristic), {})[version] = line.rate
+    for version in (new, old):
+        if not any(version in by_version for by_version in rates.values()):
+            place = "slice" if query.also else "time range"
+            unseen = "".join(f"; {said}" for said in unseen_fields(store, query))
+            raise NothingToDecide(
+                f"version {version!r} has no scores in this {place}: see `tracejudge rates --by version`, or use "
+                f"a longer --since{unseen}"
+            )
+    both = [(judged, by_version) for judged, by_version in sorted(rates.items()) if {new, old} <= by_version.keys()]
+    if not both:
+        ids = ", ".join(sorted(judge_id for _, judge_id, _ in rates))
+        raise NothingToDecide(
+            f"no judge has judged both {new!r} and {old!r} (seen: {ids}): judge the old traces again with `tracejudge "
+            "replay`, then compare the runs"
+        )
+    return both
 
 
 def _with_mix(
