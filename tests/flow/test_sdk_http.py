@@ -289,6 +289,25 @@ def test_tls_is_checked_against_the_certificates_that_are_trusted(
     assert isinstance(server_context(str(cert), str(key)), ssl.SSLContext)
 
 
+def raw(head: bytes, body: bytes) -> Callable[[socket.socket], None]:
+    """A reply of these bytes, the body a moment after the head, to one whole request; then the end."""
+
+    def reply(connection: socket.socket) -> None:
+        request = b""
+        while b"\r\n\r\n" not in request:
+            request += connection.recv(65536)
+        fields, _, rest = request.partition(b"\r\n\r\n")
+        missing = int(fields.lower().partition(b"content-length:")[2].split()[0]) - len(rest)
+        while missing > 0:
+            missing -= len(connection.recv(65536))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(head)
+        threading.Event().wait(0.05)  # the head is read by then
+        connection.sendall(body)
+
+    return reply
+
+
 def test_closing_from_another_thread_ends_a_send_under_way(
     gateway: RunningGateway, queue: ScriptedTransport, opened: Callable[..., Transport]
 ) -> None:
@@ -337,6 +356,10 @@ def test_a_server_that_trickles_is_left_at_the_deadline(opened: Callable[..., Tr
         (said(404, {"detail": "not found"}), "leads to a tracejudge gateway"),
         (said(200, {"ok": True}), "leads to a tracejudge gateway"),
         (said(200, {"lines": []}), "leads to a tracejudge gateway"),
+        (said(200, {"lines": [{"status": "queued"}]}), "line 1 of its answer says 'queued'"),
+        (said(200, {"lines": [None]}), "line 1 of its answer says None"),
+        (said(400, "<html>Bad request</html>"), "HTTP status 400"),
+        (said(422, {"detail": "no"}), "HTTP status 422"),
         (said(500, "oops"), "HTTP status 500"),
         (said(429, {"error": {"reason": "busy", "limit": "5 bytes"}}), "busy: 5 bytes"),
     ],
@@ -346,6 +369,56 @@ def test_answers_that_are_no_acknowledgement_are_none(
 ) -> None:
     with server(reply) as url, pytest.raises(TransportUnavailable, match=words):
         opened(url).send(batch(1))
+
+
+def test_an_answer_too_deep_to_read_is_no_acknowledgement(opened: Callable[..., Transport]) -> None:
+    reply = raw(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n", b"[" * 200_000)
+    with server(reply) as url, pytest.raises(TransportUnavailable, match="leads to a tracejudge gateway"):
+        opened(url).send(batch(1))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        "HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n",
+    ],
+    ids=["close", "HTTP/1.0", "without a length"],
+)
+def test_an_answer_that_ends_the_connection_is_read_to_its_end(opened: Callable[..., Transport], head: str) -> None:
+    """Proxies that keep no connection open answer so."""
+    body = json.dumps({"lines": [{"status": "accepted", "trace_id": "x" * 128}] * 300}).encode()
+    with server(raw(head.format(len(body)).encode(), body)) as url:
+        opened(url).send(batch(*range(300)))  # raises nothing: all are acknowledged
+
+
+def test_an_answer_before_the_whole_request_was_read_counts(opened: Callable[..., Transport]) -> None:
+    """A proxy refuses a body by its length and closes; sending on fails, but the answer is there."""
+
+    def refuse(connection: socket.socket) -> None:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    records = [("k", b"x" * 900_000)] * 30
+    with server(refuse) as url, pytest.raises(TransportRejected, match="HTTP status 413"):
+        opened(url, compression="none", max_request_bytes=30_000_000).send(records)
+
+
+def test_an_early_hint_is_no_answer_and_the_next_request_does_not_read_the_last_ones(
+    opened: Callable[..., Transport],
+) -> None:
+    late = json.dumps({"lines": [{"status": "accepted"}]}).encode()
+    hints = raw(
+        b"HTTP/1.1 103 Early Hints\r\n\r\n", f"HTTP/1.1 200 OK\r\nContent-Length: {len(late)}\r\n\r\n".encode() + late
+    )
+    with server(hints, said(503, {})) as url:
+        transport = opened(url)
+        for status in ("103", "503"):
+            with pytest.raises(TransportUnavailable, match=f"HTTP status {status}"):
+                transport.send(batch(1))
 
 
 def test_a_request_refused_whole_is_tried_record_by_record(queue: ScriptedTransport) -> None:

@@ -28,6 +28,7 @@ from tracejudge_sdk.transports.urls import HttpQueue
 KEY_VARIABLE: Final = "TRACEJUDGE_INGEST_KEY"
 _MAX_ANSWER_BYTES: Final = 16_000_000
 _GZIP: Final = 31  # zlib's word for a gzip header and trailer
+_STATUSES: Final = ("accepted", "refused", "unavailable")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -72,6 +73,7 @@ class HttpTransport:
         if compression == "gzip":
             self._headers["Content-Encoding"] = "gzip"
         self._connection: http.client.HTTPConnection | None = None
+        self._socket: _BoundedSocket | None = None  # of the connection, which forgets it when an answer ends it
         self._closed = False
 
     def send(self, records: Sequence[tuple[str, bytes]]) -> None:
@@ -135,12 +137,17 @@ class HttpTransport:
             if self._closed:  # meanwhile, by another thread
                 self._hang_up()
                 raise TransportUnavailable("HTTP transport is closed: build another one")
-        if isinstance(connection.sock, _BoundedSocket):
-            connection.sock.deadline = deadline
-        connection.request("POST", self._queue.path, body=body, headers=self._headers)
-        response = connection.getresponse()
-        answer = response.read(_MAX_ANSWER_BYTES + 1)
-        if len(answer) > _MAX_ANSWER_BYTES or response.will_close:
+        if self._socket is not None:
+            self._socket.deadline = deadline
+        cut_short = False
+        try:
+            connection.request("POST", self._queue.path, body=body, headers=self._headers)
+        except (BrokenPipeError, ConnectionResetError):
+            cut_short = True  # perhaps it has answered before it read everything: a body too large
+        with connection.getresponse() as response:
+            answer = response.read(_MAX_ANSWER_BYTES + 1)
+        # Below 200 it is not the answer yet, which nobody may take for that of the next request.
+        if cut_short or response.will_close or response.status < 200 or len(answer) > _MAX_ANSWER_BYTES:
             self._hang_up()
         return response.status, answer
 
@@ -156,21 +163,25 @@ class HttpTransport:
             raise
         kind = http.client.HTTPSConnection if queue.secure else http.client.HTTPConnection
         connection = kind(queue.host, queue.port)
-        connection.sock = _BoundedSocket(connected, deadline)
+        connection.sock = self._socket = _BoundedSocket(connected, deadline)
         return connection
 
     def _read_answer(self, status: int, answer: bytes, count: int) -> list[dict[str, Any]]:
         try:
             value = json.loads(answer)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         lines = value.get("lines") if isinstance(value, dict) else None
-        if status in (200, 422, 503) and isinstance(lines, list) and len(lines) == count:
-            return [line if isinstance(line, dict) else {} for line in lines]
         fault = value.get("error") if isinstance(value, dict) else None
         said = _words({"faults": [fault]}) if isinstance(fault, dict) else f"HTTP status {status}"
-        if status in (400, 413, 422):
-            # Not these records in one request; the sender then tries them one by one.
+        if status in (200, 422, 503) and isinstance(lines, list) and len(lines) == count:
+            unknown = next((i for i, line in enumerate(lines) if _status_of(line) not in _STATUSES), None)
+            if unknown is None:
+                return lines
+            said = f"line {unknown + 1} of its answer says {_status_of(lines[unknown])!r:.80}"
+        elif status == 413 or (status in (400, 422) and isinstance(fault, dict)):
+            # Not these records in one request; the sender then tries them one by one. A proxy refuses by size too; its
+            # other refusals say nothing about the records.
             raise TransportRejected(f"{self._name()}: {said}")
         if status == 401:
             said += f": set {self._key_env} to the gateway's key, in the environment of this process"
@@ -186,9 +197,10 @@ class HttpTransport:
 
     def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
+        bounded, self._socket = self._socket, None
+        if bounded is not None:
+            bounded.shutdown()  # wakes a thread that waits on it
         if connection is not None:
-            if isinstance(connection.sock, _BoundedSocket):
-                connection.sock.shutdown()  # wakes a thread that waits on it
             connection.close()
 
     def _name(self) -> str:
@@ -209,6 +221,10 @@ def _parts(
         size += len(data) + 1
     if start < len(records):
         yield start, records[start:]
+
+
+def _status_of(line: Any) -> Any:
+    return line.get("status") if isinstance(line, dict) else None
 
 
 def _words(answer: dict[str, Any]) -> str:
@@ -266,13 +282,22 @@ class _BoundedSocket:
 
 
 class _Reply(io.RawIOBase):
+    """What is read of it. Closing the socket meanwhile, as http.client does when an answer ends the connection, takes
+    effect when this is closed too."""
+
     def __init__(self, bounds: _BoundedSocket, connected: socket.socket) -> None:
         self._bounds = bounds
         self._socket = connected
+        self._stream = connected.makefile("rb", buffering=0)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # typeshed's Buffer has no type to index
         self._socket.settimeout(self._bounds.deadline.left_s())
-        return self._socket.recv_into(buffer)
+        return self._stream.readinto(buffer) or 0
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
