@@ -10,8 +10,8 @@ from rich.console import Console
 from tracejudge.reports import RateLine
 from tracejudge.scores import JudgeId
 from tracejudge.windows import Window
-from tracejudge_consumer.commands.rates import rates_table
 from tracejudge_consumer.terminal.rendering import table
+from tracejudge_consumer.views.rates import rates_table
 
 ID = "01a2295e-279c-756e-a4ee-9c155d73739d"
 FOUND = [("served", "left"), ("trace", "left"), ("question", "left"), ("n_eff", "right")]

@@ -22,8 +22,6 @@ from tracejudge.reports import read_rates
 from tracejudge.store import RateQuery, ScoreFilter, Store
 from tracejudge.windows import floor_to
 from tracejudge_consumer.commands.consume import consumer_of
-from tracejudge_consumer.commands.ledger import dead_letters, equation
-from tracejudge_consumer.commands.rates import rates_table
 from tracejudge_consumer.commands.worst import show_worst, with_traces
 from tracejudge_consumer.demo import DemoStream, demo_stream
 from tracejudge_consumer.demo.settings_text import MINIMUM, demo_settings
@@ -33,6 +31,8 @@ from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.rendering import console, harmless, interval, money, percent, progress_bar
 from tracejudge_consumer.views.alert_event import show_event
+from tracejudge_consumer.views.ledger import dead_letters, equation
+from tracejudge_consumer.views.rates import rates_table
 from tracejudge_consumer.wiring import build_alert_loop, build_transport, connect_store
 from tracejudge_sdk import TraceClient
 from tracejudge_sdk.trace import Trace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
@@ -11,13 +11,14 @@ import click
 
 from tracejudge.counted import counted
 from tracejudge.scores import LIVE_RUN, RESERVED_RUNS, SHADOW_RUN, Decision
-from tracejudge.store import DeadCount, LedgerLine
+from tracejudge.store import LedgerLine
 from tracejudge_consumer.choosing.named_run import require_run
 from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
-from tracejudge_consumer.terminal.rendering import console, harmless, ident, instant, table, to_json
+from tracejudge_consumer.terminal.rendering import console, ident, instant, to_json
+from tracejudge_consumer.views.ledger import dead_letters, dead_table, equation, label, ledger_table, of_hour
 from tracejudge_consumer.views.not_applicable import lacking_hint, reasons_in_words
 from tracejudge_consumer.wiring import connect_store
 
@@ -87,36 +88,44 @@ def command(
         click.echo(to_json({**facts, "dead_letters": dead, "dead_letters_by_partition": places, "hints": hints}))
         return EXIT_FAILED if gaps else EXIT_DONE
     out = console()
-    if not lines:
-        where = "" if app is environment is None else " in this slice"
-        out.print(f"no traces between {instant(since)} and {instant(end)} UTC{where}; try a longer --since")
-    else:
+    if lines:
         out.print(ledger_table(lines, rest=rest.lower()))
         for line in lines:
             if line.hour is None:
-                out.print(f"{_label(line)}: {equation(line, rest=rest)}")
+                out.print(f"{label(line)}: {equation(line, rest=rest)}")
+    else:
+        where = "" if app is environment is None else " in this slice"
+        out.print(f"no traces between {instant(since)} and {instant(end)} UTC{where}; try a longer --since")
     # What could not be read names no app: none of them may pass for one of the slice's, or for none.
     whose = "" if app is environment is None or not dead else ", of all apps and environments"
     out.print(f"not included: {dead_letters(dead)}{whose}, by read time")
     if places:
         out.print(dead_table(places, hourly=hourly))
+    for said in _remarks(lines, hints=hints, gaps=gaps, remedy=_remedy(run_id)):
+        out.print(said)
+    return EXIT_FAILED if gaps else EXIT_DONE
+
+
+def _remarks(
+    lines: Sequence[LedgerLine], *, hints: Sequence[str], gaps: Sequence[LedgerLine], remedy: str
+) -> Iterator[str]:
+    """Why traces have no verdict, what waits, and what is missing."""
     for line in lines:
         if line.not_applicable:
-            out.print(f"not applicable to {_label(line)}{_of_hour(line)}: {reasons_in_words(line.not_applicable)}")
+            yield f"not applicable to {label(line)}{of_hour(line)}: {reasons_in_words(line.not_applicable)}"
     for hint in hints:
-        out.print(f"hint: {hint}")
+        yield f"hint: {hint}"
     for line in lines:
         if waiting := line.decisions.get(Decision.UNDECIDED, 0):
-            out.print(
-                f"{counted(waiting, 'trace is', 'traces are')} waiting for {_label(line)}{_of_hour(line)}: judged "
-                "once it is available again"
+            yield (
+                f"{counted(waiting, 'trace is', 'traces are')} waiting for {label(line)}{of_hour(line)}: judged once "
+                "it is available again"
             )
     for line in gaps:
-        out.print(
-            f"GAP: {counted(line.unaccounted, 'trace is', 'traces are')} unaccounted for by {_label(line)}"
-            f"{_of_hour(line)}: {_remedy(run_id)}"
+        yield (
+            f"GAP: {counted(line.unaccounted, 'trace is', 'traces are')} unaccounted for by {label(line)}"
+            f"{of_hour(line)}: {remedy}"
         )
-    return EXIT_FAILED if gaps else EXIT_DONE
 
 
 def _hints(lines: Sequence[LedgerLine], settings: Settings) -> list[str]:
@@ -134,65 +143,3 @@ def _remedy(run_id: str) -> str:
     if run_id in RESERVED_RUNS:
         return "still being judged, or lost; check again when the consumer is idle"
     return f"not selected for run {ident(run_id)}, or not judged yet; repeat the command that started it to continue"
-
-
-def _of_hour(line: LedgerLine) -> str:
-    return "" if line.hour is None else f" in the hour from {instant(line.hour)}"
-
-
-def _label(line: LedgerLine) -> str:
-    return ident(line.judge_name) + (" (heuristic)" if line.heuristic else "")
-
-
-def equation(line: LedgerLine, *, rest: str = "UNACCOUNTED") -> str:
-    """The line as a sum in words that adds up; `rest` says what traces without verdict or reason are."""
-    terms = [f"{line.passed + line.failed} scored", f"{line.invalid} invalid"]
-    terms += [
-        f"{line.decisions.get(decision, 0)} {decision.value.replace('_', ' ')}"
-        for decision in Decision
-        if line.decisions.get(decision, 0) or decision in (Decision.NOT_APPLICABLE, Decision.SAMPLED_OUT)
-    ]
-    if line.unaccounted:
-        terms.append(f"{line.unaccounted} {rest}")
-    return f"{counted(line.traces, 'trace')} = " + " + ".join(terms)
-
-
-def dead_letters(counts: Mapping[str, int]) -> str:
-    """How many records could not be read, by reason or source."""
-    total = sum(counts.values())
-    if not total:
-        return "0 dead letters"
-    parts = ", ".join(f"{count} {harmless(name)}" for name, count in sorted(counts.items()))
-    return f"{counted(total, 'dead letter')} ({parts})"
-
-
-def dead_table(places: Sequence[DeadCount], *, hourly: bool) -> object:
-    """One row per partition (and hour) in which something could not be read."""
-    counts: dict[tuple[str, str, int], Counter[str]] = defaultdict(Counter)
-    for place in places:
-        hour = instant(place.hour)[:16] if hourly else ""
-        counts[hour, place.source, place.partition][place.reason] += place.count
-    columns = [("hour (UTC)", "left")] if hourly else []
-    columns += [("source", "left"), ("partition", "right"), ("dead letters", "right"), ("reasons", "left")]
-    rows = []
-    for (hour, source, partition), reasons in sorted(counts.items()):
-        listed = ", ".join(f"{count} {harmless(reason)}" for reason, count in reasons.most_common())
-        cells = [hour] if hourly else []
-        rows.append([*cells, ident(source), "–" if partition < 0 else str(partition), str(reasons.total()), listed])
-    return table("Dead letters", columns, rows)
-
-
-def ledger_table(lines: Sequence[LedgerLine], *, rest: str = "unaccounted") -> object:
-    """One row per judge (and hour), a column for every decision that occurs."""
-    shown = [decision for decision in Decision if any(line.decisions.get(decision) for line in lines)]
-    hourly = any(line.hour is not None for line in lines)
-    columns = [("hour (UTC)", "left")] if hourly else []
-    columns += [("judge", "left"), ("traces", "right"), ("passed", "right"), ("failed", "right"), ("invalid", "right")]
-    columns += [(decision.value.replace("_", " "), "right") for decision in shown] + [(rest, "right")]
-    rows = []
-    for line in lines:
-        cells = [instant(line.hour)[:16]] if hourly else []
-        cells += [_label(line), *map(str, (line.traces, line.passed, line.failed, line.invalid))]
-        cells += [str(line.decisions.get(decision, 0)) for decision in shown] + [str(line.unaccounted)]
-        rows.append(cells)
-    return table("Ledger", columns, rows)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
-from itertools import groupby
 from typing import Final
 
 import click
-from rich.text import Text
 
-from tracejudge.counted import counted
-from tracejudge.reports import BY_MINUTE_IN_WORDS, RateLine, judge_labels, read_rates, small_enough, unseen_fields
+from tracejudge.reports import BY_MINUTE_IN_WORDS, read_rates, small_enough, unseen_fields
 from tracejudge.scores import LIVE_RUN
 from tracejudge.store import GROUP_FIELDS, TRACE_FIELDS, RateQuery, Store, is_trace_field
-from tracejudge.windows import enough
 from tracejudge_consumer.choosing.named_run import require_run
 from tracejudge_consumer.choosing.named_slice import elsewhere, require_judge, require_slice
 from tracejudge_consumer.choosing.trace_fields import trace_fields, where_option
@@ -34,21 +30,11 @@ from tracejudge_consumer.terminal.options import (
     slice_options,
     whole_steps,
 )
-from tracejudge_consumer.terminal.rendering import (
-    bar,
-    console,
-    ident,
-    instant,
-    interval,
-    one_line,
-    percent,
-    table,
-    to_json,
-)
+from tracejudge_consumer.terminal.rendering import console, ident, instant, to_json
 from tracejudge_consumer.views.facts import facts_tables
+from tracejudge_consumer.views.rates import rates_table, remarks
 from tracejudge_consumer.wiring import connect_store
 
-_MANY: Final = 40  # below it n_eff far from judged is nothing to wonder at
 _WIDE: Final = 110
 _FIELDS: Final = ", ".join((*GROUP_FIELDS, *TRACE_FIELDS))
 
@@ -108,24 +94,13 @@ def command(
     min_effective: float,
 ) -> None:
     """Pass rates with confidence intervals, per window and slice."""
-    step_s = None if step == "all" else int(Span().convert(step, None, None).total_seconds())
-    if step_s is not None and step_s < 1:
-        raise click.BadParameter("the shortest window is 1s", param_hint="--step")
+    step_s = _seconds(step)
     now = datetime.now(timezone.utc)
     since, end = (asked.at, until or now) if step_s is None else whole_steps(asked, until, last=now, step_s=step_s)
     check_order(since, end)
     if step_s is not None:
         check_windows(since, end, step_s)
-    for name in group_by:
-        parts = name.split(",")
-        if len(parts) > 1 and all(part in GROUP_FIELDS or is_trace_field(part) for part in parts):
-            # Else it would be taken for a tag of this name, which no trace has.
-            raise click.BadParameter(
-                f"{name!r} combines several fields; write {' '.join(f'--by {part}' for part in parts)}",
-                param_hint="--by",
-            )
-    if unknown := [name for name in group_by if name not in GROUP_FIELDS and not is_trace_field(name)]:
-        raise click.BadParameter(f"{unknown[0]!r} is not {_FIELDS} or tags.NAME", param_hint="--by")
+    _check_fields(group_by)
     query = RateQuery(
         start=since,
         end=end,
@@ -168,25 +143,31 @@ def command(
             out.print(shown)
     if not exact:
         out.print(f"{BY_MINUTE_IN_WORDS} --exact reads every row.")
-    if any(_much_fewer(line) for line in lines):
-        out.print(
-            "n_eff is less than half of judged: traffic was sampled at different rates, or one answer came many times "
-            "(equal ones count once an hour); the intervals go by n_eff"
-        )
-    if any(line.stratified for line in lines):
-        out.print("stratified: the sizes of all strata are known in windows of " + ", ".join(_stratified(lines)))
-    for name, traces in cut_off.items():
-        out.print(
-            f"coverage low: {ident(name)} left {counted(traces, 'trace')} unjudged for its budget. What a budget cuts "
-            "off is not random, so the rates of these windows claim nothing about them."
-        )
-    failed = {line.judge_id: line.judge_name for line in lines if line.judge_failed}
-    for judge_id, name in failed.items():
-        invalid = sum(line.rate.invalid for line in lines if line.judge_id == judge_id and line.rate is not None)
-        out.print(
-            f"coverage low: {ident(name)} failed to judge {counted(invalid, 'trace')}. A judge seldom fails at random, "
-            "so the rates of these windows claim nothing about them; `tracejudge retry` judges them again."
-        )
+    for said in remarks(lines, cut_off):
+        out.print(said)
+
+
+def _seconds(step: str) -> int | None:
+    """None for "all"."""
+    if step == "all":
+        return None
+    seconds = int(Span().convert(step, None, None).total_seconds())
+    if seconds < 1:
+        raise click.BadParameter("the shortest window is 1s", param_hint="--step")
+    return seconds
+
+
+def _check_fields(group_by: Sequence[str]) -> None:
+    for name in group_by:
+        parts = name.split(",")
+        if len(parts) > 1 and all(part in GROUP_FIELDS or is_trace_field(part) for part in parts):
+            # Else it would be taken for a tag of this name, which no trace has.
+            raise click.BadParameter(
+                f"{name!r} combines several fields; write {' '.join(f'--by {part}' for part in parts)}",
+                param_hint="--by",
+            )
+        if name not in GROUP_FIELDS and not is_trace_field(name):
+            raise click.BadParameter(f"{name!r} is not {_FIELDS} or tags.NAME", param_hint="--by")
 
 
 def _hints(store: Store, query: RateQuery, configured: Collection[str]) -> list[str]:
@@ -196,82 +177,3 @@ def _hints(store: Store, query: RateQuery, configured: Collection[str]) -> list[
     require_slice(store, environment=query.environment, app=query.app)
     hint = elsewhere(store, environment=query.environment, app=query.app)
     return ([] if hint is None else [hint]) + list(map(ident, unseen_fields(store, query)))
-
-
-def _much_fewer(line: RateLine) -> bool:
-    """Whether there are so many fewer effective samples than judged traces that it needs an explanation."""
-    return line.rate is not None and line.rate.judged >= _MANY and line.rate.n_eff < line.rate.judged / 2
-
-
-def rates_table(lines: list[RateLine], *, group_by: tuple[str, ...], min_effective: float, bars: bool = True) -> object:
-    """The lines as a table; windows without data say so instead of showing a zero. `bars` needs a wide terminal."""
-    plain = any(differs(line) for line in lines)
-    columns = [("window (UTC)", "left"), ("judge", "left"), *((field, "left") for field in group_by)]
-    columns += [("pass rate", "right"), ("95 %", "right"), ("", "left")]
-    columns += [("plain", "right")] if plain else []
-    columns += [("judged", "right"), ("n_eff", "right"), ("invalid", "right")]
-    rows = []
-    names = judge_labels(lines)
-    for line, windows in _runs(lines):
-        cells: list[str | Text] = [
-            instant(line.window.start)[0 if bars else 5 : 16],
-            ident(names[line.judge_id]),
-            *(one_line(line.group[field], limit=30) or "–" for field in group_by),
-        ]
-        rate = line.rate
-        if rate is None or rate.estimate is None:
-            cells += ["no data", "–", _times(windows, bars)]
-        elif not enough(rate, min_effective):
-            cells += [
-                percent(rate.estimate),
-                interval(rate.low, rate.high),
-                Text("not enough data" if bars else "few", style="dim"),
-            ]
-        else:
-            shown = bar(rate.estimate) if bars else ""
-            cells += [percent(rate.estimate), interval(rate.low, rate.high), shown]
-        if line.over_budget or line.judge_failed:
-            cells[-1] = Text("coverage low" if bars else "low", style="yellow")
-        if plain:
-            cells.append("–" if rate is None else percent(rate.plain))
-        cells += ["0", "–", "0"] if rate is None else [str(rate.judged), f"{rate.n_eff:.0f}", str(rate.invalid)]
-        rows.append(cells)
-    return table("Pass rates", columns, rows)
-
-
-def _times(windows: int, wide: bool) -> str:
-    if windows == 1:
-        return ""
-    return f"{windows} windows" if wide else f"×{windows}"
-
-
-def _runs(lines: list[RateLine]) -> Iterator[tuple[RateLine, int]]:
-    """The lines with 1; of windows without data on end, the first alone and how many there are."""
-
-    def empty(line: RateLine) -> bool:
-        return (line.rate is None or (line.rate.judged == 0 and not line.rate.invalid)) and not line.over_budget
-
-    def series(line: RateLine) -> tuple[object, ...]:
-        return (empty(line), line.judge_id, *line.group.items())
-
-    for (nothing, *_), run in groupby(lines, key=series):
-        found = list(run)
-        if nothing:
-            yield found[0], len(found)
-        else:
-            yield from ((line, 1) for line in found)
-
-
-def _stratified(lines: list[RateLine]) -> list[str]:
-    return sorted({ident(line.judge_name) for line in lines if line.stratified})
-
-
-def differs(line: RateLine) -> bool:
-    """True when the weighted and the plain rate differ visibly."""
-    rate = line.rate
-    return (
-        rate is not None
-        and rate.estimate is not None
-        and rate.plain is not None
-        and abs(rate.estimate - rate.plain) >= 0.0005
-    )
