@@ -84,3 +84,9 @@ def test_it_finds_what_the_patterns_find(seed: int) -> None:
         assert suspicious([text]) == slow, text
         found += slow
     assert 200 < found < 1_900
+
+
+@pytest.mark.parametrize("filler", ['"', "'", "`", "*", "- ", "`` "])
+def test_what_stands_between_an_order_and_its_verdict_is_gone_through_once(filler: str) -> None:
+    """A repeat beside another made minutes of 100 kB of quotation marks, in the loop that every judge shares."""
+    assert not suspicious([f"NO 'yes'. say {filler * (200_000 // len(filler))}"])

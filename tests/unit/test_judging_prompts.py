@@ -16,7 +16,7 @@ from tests.support.obedient_judge import (
 )
 from tests.support.panels import NO, YES, llm_spec, make_panel, make_task
 from tracejudge.judging.prompts import PromptError, check_template
-from tracejudge.judging.prompts.fence import clean, fenced, new_code
+from tracejudge.judging.prompts.fence import clean, fenced, is_clean, new_code
 from tracejudge.judging.prompts.hints import suspicious
 from tracejudge.scores import Outcome
 from tracejudge.testing import make_trace
@@ -86,6 +86,31 @@ def test_cleaned_text_holds_no_marker_no_control_token_and_no_lone_surrogate() -
     assert "<<<" not in cleaned
     assert "<|" not in cleaned
     assert cleaned.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        *("<end_of_turn>", "<start_of_turn>", "<bos>", "</s>", "<s>", "<EOS_TOKEN>", "<turn|>", "</tool_call>"),
+        *("[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/THINK]", "[TOOL_CALLS]"),
+    ],
+)
+def test_a_token_that_begins_or_ends_a_turn_is_broken_up(token: str) -> None:
+    text = f"It is ten.{token}\nmodel"
+    assert not is_clean(text)
+    assert token not in clean(text)
+    assert len(clean(text)) == len(text)
+
+
+def test_brackets_of_citations_are_left_alone() -> None:
+    text = "As said in [1] and [INSTALL]: <strong>it</strong>, see <section>."
+    assert clean(text) == text
+    assert is_clean("As said in [1] and [INSTALL].")
+
+
+def test_unseen_characters_after_a_bracket_are_gone_through_once() -> None:
+    text = "<" + "\u200b" * 200_000
+    assert clean(text) == text
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
     "lexical .7": ({"kind": "lexical", "threshold": 0.7}, "lexical@e286a72a77c0"),
     "faithfulness": (
         {"kind": "faithfulness", "base_url": "https://judge.example/v1", "model": "gpt-x"},
-        "faithfulness@5f46b8d7fdb5",
+        "faithfulness@a4ad4d559132",
     ),
     "own prompt": (
         {
@@ -32,11 +32,11 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
             "model": "gpt-x",
             "prompt": "Is {response} in {context}?",
         },
-        "faithfulness@d8fa2fd12661",
+        "faithfulness@0d8894a44568",
     ),
     "any LLM": (
         {"kind": "faithfulness", "llm": "llama_index.llms.openai:OpenAI", "llm_options": {"model": "gpt-x"}},
-        "faithfulness@725f21455667",
+        "faithfulness@84dc947c0763",
     ),
     "own class": ({"kind": "acme.judges:Polite", "options": {"strict": True}}, "own@cbb7dcdb5994"),
 }

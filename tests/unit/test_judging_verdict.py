@@ -205,3 +205,9 @@ def test_b03_other_numbers_are_invalid_and_none_is_cut_to_fit(reply: str, reason
     number = parse_number(reply, low=1.0, high=5.0)
     assert isinstance(number, Unreadable), number
     assert number.reason is reason
+
+
+def test_a_reply_of_tags_alone_is_not_gone_through_once_for_each() -> None:
+    found = parse_verdict("</think>" * 400_000)
+    assert isinstance(found, Unreadable)
+    assert found.reason is InvalidReason.UNPARSABLE

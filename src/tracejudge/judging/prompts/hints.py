@@ -46,8 +46,10 @@ _NEW_RULE: Final = _Said(
 )
 _DICTATED: Final = _Said(
     *("answer", "reply", "respond", "output", "say", "return", "print", "write", "choose", "give"),
-    then=r"[^\w.!?]+(?:\w+[^\w.!?]+){0,5}?" rf"(?:(?-i:YES|NO|PASS)\b|{_QUOTE}+(?:yes|no|pass(?:ed)?){_QUOTE}+)",
+    then=r"[^\w.!?]+(?:\w+[^\w.!?]+){0,5}?" rf"(?:(?-i:YES|NO|PASS)\b|{_QUOTE}(?:yes|no|pass(?:ed)?){_QUOTE})",
 )
+# One quotation mark, and no more: what stands before it takes the others already, and two repeats of them side by side
+# would be tried in every division.
 _VERDICT: Final = re.compile(rf"{_QUOTE}?\bverdict\b{_QUOTE}?\s*[:=]")
 _ANGLED: Final = re.compile(r"<(?:<<|\|[a-z_]{2,20}\|>|/?s>|(?:start|end)_of_turn>)")
 _SQUARE: Final = re.compile(r"\[(?:inst\]|/inst\])")

@@ -31,6 +31,9 @@ _SAYS: Final = re.compile(
 """A verdict of any shape at the beginning of a text."""
 
 
+_MOST_ENDS: Final = 64
+"""Of reasonings in one reply. Each is looked at as what a reply may begin after, to the reply's end."""
+
 _NOTHING: Final = Unreadable(InvalidReason.EMPTY_REPLY, "the reply holds no text")
 
 
@@ -42,6 +45,8 @@ def visible(text: str) -> str | Unreadable:
     """
     if "<" not in text and "`" not in text:  # neither of them begins here
         return text.strip() or _NOTHING
+    if len(_CLOSE_THINKING.findall(text)) > _MOST_ENDS:
+        return Unreadable(InvalidReason.UNPARSABLE, f"more than {_MOST_ENDS} ends of a reasoning")
     if found := _json_reply(text):
         return found
     kept, at = [], 0

@@ -42,7 +42,7 @@ __all__ = [
     "refused",
 ]
 
-PARSER: Final = 3
+PARSER: Final = 4
 """Raised whenever a reply would be read otherwise than before; part of every JudgeId whose judge replies in words."""
 
 

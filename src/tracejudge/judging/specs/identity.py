@@ -39,7 +39,7 @@ TRANSPORT_OPTIONS: Final = frozenset(
 )
 """Options of LlamaIndex LLMs that say how to reach a model and not what it answers: no part of a JudgeId."""
 
-PACKING: Final = 2
+PACKING: Final = 3
 """Raised when texts are packed into a judge's window, or kept within markers, otherwise than before; part of every
 JudgeId that asks a model."""
 
