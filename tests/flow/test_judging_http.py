@@ -292,3 +292,81 @@ async def test_checking_an_endpoint_says_what_is_wrong_and_what_to_do(server: Ju
     assert "JUDGE_KEY" in wrong_key.fix
     no_key = await check_endpoint(good, environ={})
     assert (no_key.status, "JUDGE_KEY" in no_key.detail) == ("FAIL", True)
+
+
+async def test_a_redirect_takes_the_traces_nowhere() -> None:
+    """Neither to another server, nor does what stands at an address of our own network come back as an error."""
+    reached: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        reached.append(await request.text())
+        return web.json_response({"secret": "of the network"})
+
+    other = web.Application()
+    other.router.add_route("*", "/{path:.*}", elsewhere)
+    async with TestServer(other) as target:
+
+        async def redirect(request: web.Request) -> web.Response:
+            return web.Response(
+                status=int(request.match_info["status"]), headers={"Location": str(target.make_url("/"))}
+            )
+
+        app = web.Application()
+        app.router.add_route("*", "/{status}/{path:.*}", redirect)
+        async with TestServer(app) as running:
+            for status in (302, 307):
+                judge = JudgeSpec.model_validate(
+                    {"name": "faithful", "kind": "faithfulness", "base_url": str(running.make_url(f"/{status}")),
+                     "model": "m", "max_calls_per_h": 10}
+                )  # fmt: skip
+                panel = Panel([judge], clock=ManualClock(), spend=NothingSpent(), environ={})
+                result = await panel.evaluate(make_tasks([0]))
+                await panel.close()
+                assert result.scores == ()
+                assert [gone.kind for gone in result.gone] == ["moved"]
+                assert "set base_url" in str(result.gone[0])
+                assert (await check_endpoint(judge, environ={})).status == "FAIL"
+    assert reached == []
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply('{"unsupported": ["half \ud83d of one"], "verdict": "NO"}', model_reported="m\udfff" + "x" * 5_000),
+        Reply(status=400, error={"message": "no \ud83d", "code": "c"}),
+    ],
+)
+async def test_half_a_character_in_an_answer_is_kept_in_no_row(server: JudgeServer, reply: Reply) -> None:
+    """A file of results takes none: one such reply ended `tracejudge score` and lost what was judged after it."""
+    server.script = in_turn(reply)
+    panel = panel_of(server)
+    (score,) = (await panel.evaluate(make_tasks([0]))).scores
+    await panel.close()
+    for text in (score.feedback, score.raw_reply, score.model_reported, score.reason):
+        text.encode()
+    assert len(score.model_reported) <= 200
+
+
+async def test_a_count_of_tokens_that_cannot_be_is_not_believed(server: JudgeServer) -> None:
+    server.script = always(VERDICT, usage=(10**300, 2**60))
+    panel = panel_of(server, usd_per_million_input_tokens=1.0, usd_per_million_output_tokens=1.0)
+    (score,) = (await panel.evaluate(make_tasks([0]))).scores
+    await panel.close()
+    assert 0 < score.usage.input_tokens < 10_000
+    assert score.usage.cost_usd is not None
+    assert score.usage.cost_usd < 0.1
+
+
+@pytest.mark.parametrize("body", ["[" * 500_000, '{"data": [{"id": "\\ud800"}]}', '{"data": {"id": 1}}', "9" * 100_000])
+async def test_whatever_an_endpoint_lists_checking_it_raises_nothing(body: str) -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_get("/v1/models", answer)
+    async with TestServer(app) as running:
+        judge = JudgeSpec.model_validate(
+            {"name": "f", "kind": "faithfulness", "base_url": str(running.make_url("/v1")), "model": "m",
+             "max_calls_per_h": 1}
+        )  # fmt: skip
+        (await check_endpoint(judge, environ={})).detail.encode()

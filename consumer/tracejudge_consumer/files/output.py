@@ -218,8 +218,7 @@ def write_manifest(
         "engine": engine,
         **facts,
     }
-    # Through to_json for its instants and enums, and again for a form that people can read.
-    path.write_text(json.dumps(json.loads(to_json(manifest)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(to_json(manifest, indent=1) + "\n", encoding="utf-8")
     return path
 
 

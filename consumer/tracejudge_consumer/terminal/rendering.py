@@ -23,7 +23,7 @@ from rich.text import Text
 from tracejudge_consumer.terminal.fitting import FittedTable
 
 _KEPT_CONTROLS = frozenset("\n\t")
-_STEERS = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_STEERS = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -124,12 +124,13 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
     )
 
 
-def to_json(value: Any) -> str:
+def to_json(value: Any, *, indent: int | None = None) -> str:
     """Any of our values as JSON text: instants in ISO 8601 UTC, enums by value, NaN refused.
 
-    What would steer a terminal, or show a text in another order than it has, is written as its escape.
+    What would steer a terminal, or show a text in another order than it has, is written as its escape; so is half of a
+    character, which no file takes.
     """
-    return _STEERS.sub(_escaped, json.dumps(_plain(value), ensure_ascii=False, allow_nan=False))
+    return _STEERS.sub(_escaped, json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=indent))
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -21,7 +21,9 @@ from tracejudge.judging.calls.client import Completion, Message
 from tracejudge.judging.calls.cost import tokens_of
 from tracejudge.judging.calls.failures import CallError
 from tracejudge.judging.calls.loops import PerLoop
+from tracejudge.judging.calls.reported import name_reported, tokens_reported
 from tracejudge.judging.specs.spec import JudgeSpec
+from tracejudge_sdk.json_values import scrub_text
 
 Ask = Callable[[Sequence[Message]], Awaitable[Completion]]
 
@@ -43,7 +45,7 @@ class LlamaIndexLLM:
         """One call through the class's own `achat`; raises what it raises."""
         self._llms.take_stale()
         reply = await self._llms.get().achat([ChatMessage(role=item.role, content=item.content) for item in messages])
-        text = reply.message.content or ""
+        text = scrub_text(reply.message.content or "")
         raw = reply.raw
         usage = _field(raw, "usage")
         sent = sum(len(item.content) for item in messages)
@@ -56,8 +58,8 @@ class LlamaIndexLLM:
             output_tokens=_tokens(
                 usage, reply.additional_kwargs, "completion_tokens", "output_tokens", chars=len(text)
             ),
-            model=str(_field(raw, "model") or ""),
-            fingerprint=str(_field(raw, "system_fingerprint") or ""),
+            model=name_reported(_field(raw, "model")),
+            fingerprint=name_reported(_field(raw, "system_fingerprint")),
         )
 
     async def close(self) -> None:
@@ -150,7 +152,6 @@ def _finish_reason(raw: Any) -> str:
 def _tokens(usage: Any, extra: Mapping[str, Any], *names: str, chars: int) -> int:
     for source in (usage, extra):
         for name in names:
-            value = _field(source, name)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            if value := tokens_reported(_field(source, name)):
                 return value
     return tokens_of(chars)

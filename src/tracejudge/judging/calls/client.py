@@ -18,9 +18,11 @@ import aiohttp
 from tracejudge.judging.calls.failures import CallError, MalformedReply, gone_code, instant_of, retry_after_s, scrub
 from tracejudge.judging.calls.loops import PerLoop
 from tracejudge.judging.calls.proxy import proxy_for
+from tracejudge.judging.calls.reported import name_reported, tokens_reported
 from tracejudge.judging.packing import text_tokens
 from tracejudge.judging.specs.spec import REPLY_BOUNDS, JudgeSpec
 from tracejudge.quick import made_quickly
+from tracejudge_sdk.json_values import scrub_text
 
 _MAX_REPLY_BYTES: Final = 4_000_000
 _FORM_REFUSED: Final = re.compile(r"response.?format|json_schema|structured.?output|guided", re.IGNORECASE)
@@ -112,7 +114,7 @@ class OpenAICompatible:
             body["response_format"] = response_format
         try:
             async with self._sessions.get().post(
-                self._url, data=json.dumps(body), headers=self._headers, proxy=self._proxy
+                self._url, data=json.dumps(body), headers=self._headers, proxy=self._proxy, allow_redirects=False
             ) as response:
                 raw = await _read(response)
                 status = response.status
@@ -120,6 +122,11 @@ class OpenAICompatible:
         except (aiohttp.ClientError, OSError) as error:
             sent = not isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
             raise CallError(scrub(f"{type(error).__name__}: {error}", secret=self._api_key), sent=sent) from None
+        if 300 <= status < 400:
+            # Followed, it would take the traces to wherever the reply says, and quote what stands there as an error.
+            raise CallError(
+                f"HTTP {status}: a redirect, which is not followed: set base_url to its target", status=status
+            )
         if status != 200:
             raise self._error(status, raw, after)
         return self._completion(raw, messages)
@@ -184,17 +191,19 @@ class OpenAICompatible:
             text = "".join(part["text"] for part in text if _is_text(part))
         if text is not None and not isinstance(text, str):
             raise MalformedReply(f"content is a {type(text).__name__}, not a text")
-        said = text or (refusal if isinstance(refusal, str) else "") or ""
+        said = scrub_text(text or (refusal if isinstance(refusal, str) else "") or "")
         usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
-        input_tokens = _tokens(usage.get("prompt_tokens")) or sum(text_tokens(item.content) for item in messages)
+        input_tokens = tokens_reported(usage.get("prompt_tokens")) or sum(
+            text_tokens(item.content) for item in messages
+        )
         return Completion(
             text=said,
             finish_reason=str(finish_reason),
             refusal=bool(refusal) or finish_reason == "content_filter",
             input_tokens=input_tokens,
             output_tokens=_output_tokens(usage, said + (thoughts if isinstance(thoughts, str) else "")),
-            model=str(reply.get("model") or ""),
-            fingerprint=str(reply.get("system_fingerprint") or ""),
+            model=name_reported(reply.get("model")),
+            fingerprint=name_reported(reply.get("system_fingerprint")),
         )
 
 
@@ -215,15 +224,10 @@ def _is_text(part: Any) -> bool:
 _TEXT_PARTS: Final = ("text", "output_text")
 
 
-def _tokens(value: Any) -> int:
-    """Tokens as counted by the endpoint; 0 where it gives no number, as some give for a prompt in their cache."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
 def _output_tokens(usage: dict[str, Any], text: str) -> int:
     """Tokens of output to be paid for. Gemini and xAI count reasoning in the total alone."""
-    completion, prompt = _tokens(usage.get("completion_tokens")), _tokens(usage.get("prompt_tokens"))
-    counted = max(completion, _tokens(usage.get("total_tokens")) - prompt) if prompt else completion
+    completion, prompt = tokens_reported(usage.get("completion_tokens")), tokens_reported(usage.get("prompt_tokens"))
+    counted = max(completion, tokens_reported(usage.get("total_tokens")) - prompt) if prompt else completion
     return counted or text_tokens(text)
 
 

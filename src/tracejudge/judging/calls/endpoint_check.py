@@ -49,7 +49,9 @@ async def check_endpoint(spec: JudgeSpec, *, environ: Mapping[str, str] = os.env
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S)) as session,
-            session.get(f"{spec.base_url}/models", headers=headers, proxy=proxy_for(spec.base_url)) as response,
+            session.get(
+                f"{spec.base_url}/models", headers=headers, proxy=proxy_for(spec.base_url), allow_redirects=False
+            ) as response,
         ):
             status, body = response.status, await _read_all(response)
     except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
@@ -86,11 +88,17 @@ def _read(spec: JudgeSpec, status: int, body: bytes) -> EndpointCheck:
             if spec.api_key_env
             else "name the key's variable: api_key_env",
         )
+    if 300 <= status < 400:
+        return EndpointCheck(
+            status="FAIL",
+            detail=f"{spec.base_url}: HTTP {status}, a redirect, which is not followed",
+            fix="set base_url to its target",
+        )
     if status >= 500 and status != 501:  # 501: it knows no GET, as a server of completions only may say
         return EndpointCheck(status="FAIL", detail=f"{spec.base_url}: HTTP {status}", fix="provider error: wait")
     try:
         names = {str(model["id"]) for model in json.loads(body)["data"]} if status == 200 else None
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         names = None
     if names is None:
         # Some gateways serve completions only.

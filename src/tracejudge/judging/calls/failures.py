@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from tracejudge.errors import TraceJudgeError
 from tracejudge.scores import InvalidReason
+from tracejudge_sdk.json_values import scrub_text
 
 DETAIL_CHARS: Final = 300
 
@@ -134,6 +135,8 @@ def diagnose(error: BaseException) -> Diagnosis:
         return Diagnosis(meaning="gone", status=kind, gone_kind=kind, detail=detail)
     if status in {400, 403, 422} and _FILTERED.search(f"{code} {detail}"):
         return Diagnosis(meaning="invalid", status="filtered", reason=InvalidReason.BAD_REQUEST, detail=detail)
+    if 300 <= status < 400:
+        return Diagnosis(meaning="gone", status="moved", gone_kind="moved", detail=detail)
     if kind := _GONE_STATUSES.get(status, ""):
         return Diagnosis(meaning="gone", status=kind, gone_kind=kind, detail=detail)
     if status == 429 or code.lower() in _THROTTLED_CODES:
@@ -175,7 +178,7 @@ def billed_nothing(error: BaseException) -> bool:
     """True where the endpoint answered with an error, or was never reached; any other call may have been billed."""
     if isinstance(error, CallTimeout):
         return False
-    if _facts(error)[0] >= 400:
+    if _facts(error)[0] >= 300:
         return True
     return never_sent(error)
 
@@ -204,7 +207,7 @@ def scrub(text: str, *, secret: str = "") -> str:
     """`text` on one line, cut, with `secret` and everything that looks like a key replaced."""
     if secret:
         text = text.replace(secret, "***")
-    text = " ".join(_KEY_LIKE.sub("***", text).split())
+    text = scrub_text(" ".join(_KEY_LIKE.sub("***", text).split()))
     return text if len(text) <= DETAIL_CHARS else text[: DETAIL_CHARS - 3] + "..."
 
 
