@@ -90,12 +90,25 @@ class Series(SeriesMemory):
             return None
         weight = score.weight if measure in WEIGHTED else 1.0
         earlier = self.repeats.before(score.content_hash, at, weight) if measure == "quality" else None
-        hour_at = hour_of(at)
         if earlier is not None:
-            self._fold_repeat(passed=passed, weight=weight, before=earlier, hour_at=hour_at, hours=hours)
+            self._fold_repeat(passed=passed, weight=weight, before=earlier, hour_at=hour_of(at), hours=hours)
             return None
-        scaled = self.scale.next(weight)
-        place = Place(at, self.sums, judged_at)
+        self._observe(detector, passed=passed, weight=weight, place=Place(at, self.sums, judged_at), hours=hours)
+        if not passed:
+            verdict = score.score if measure == "quality" else None
+            self.examples.add(at=at, score=verdict, trace_id=score.trace_id)
+        if self.alert is not None:
+            if self._recovered(self.alert):
+                return Turn.RESOLVED
+            return self._maybe_escalate(self.alert, alarm_hours)
+        return self._maybe_fire(judged_at, alarm_hours)
+
+    def _observe(
+        self, detector: DropDetector | RecoveryDetector, *, passed: bool, weight: float, place: Place, hours: float
+    ) -> None:
+        """Shows a row, `hours` after the last one, to detectors and baseline, and adds it to the sums."""
+        at, scaled = place.at, self.scale.next(weight)
+        hour_at = hour_of(at)
         bets = self._learn_until(hour_at)
         learning = self.alert.aside if self.alert is not None else self.baseline
         # Computed only where it is used: most series have no daily season.
@@ -117,14 +130,6 @@ class Series(SeriesMemory):
         if learning is not None:
             learning.see(hour_at, passed=passed, weight=weight)
         self.sums = self.sums.plus(passed=passed, weight=weight, trimmed=scaled.trimmed)
-        if not passed:
-            verdict = score.score if measure == "quality" else None
-            self.examples.add(at=at, score=verdict, trace_id=score.trace_id)
-        if self.alert is not None:
-            if self._recovered(self.alert):
-                return Turn.RESOLVED
-            return self._maybe_escalate(self.alert, alarm_hours)
-        return self._maybe_fire(judged_at, alarm_hours)
 
     def _pass_time(self, detector: DropDetector | RecoveryDetector, hours: float) -> None:
         detector.pass_time(hours)
