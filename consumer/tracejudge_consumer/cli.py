@@ -158,7 +158,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except (StoreError, TraceJudgeError) as error:
         return _fail(error, EXIT_OWN_FAULT)
     except Exception:  # noqa: BLE001 - the last line of defence: say that it is our fault, with all there is to report
-        traceback.print_exc()
+        click.echo(_harmless(traceback.format_exc()), nl=False, err=True)
         click.echo("tracejudge: this is a bug; please report it with the lines above", err=True)
         return EXIT_OWN_FAULT
     return result if isinstance(result, int) else EXIT_DONE

@@ -8,6 +8,7 @@ from typing import Final
 from tracejudge.errors import NotFound
 from tracejudge.scores import RESERVED_RUNS
 from tracejudge.store import Store
+from tracejudge_consumer.terminal.rendering import ident
 
 _LISTED: Final = 20
 
@@ -32,4 +33,4 @@ def no_run(run_id: str, known: Sequence[str]) -> NotFound:
 def listed(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+    return ", ".join(map(ident, names[:_LISTED])) + more

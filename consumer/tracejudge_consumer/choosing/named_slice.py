@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from tracejudge.errors import NotFound
 from tracejudge.store import Store
 from tracejudge_consumer.choosing.named_run import listed
+from tracejudge_consumer.terminal.rendering import ident
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -36,9 +37,10 @@ def elsewhere(store: Store, *, environment: str | None, app: str | None) -> str 
     there = sorted({one.environment for one in store.apps() if app in (None, one.app)})
     if environment is None or not there or environment in there:
         return None
-    of = "" if app is None else f" of {app}"
+    of = "" if app is None else f" of {ident(app)}"
     return (
-        f"there is no trace{of} from environment {environment}, but from {listed(there)}: name one with --environment"
+        f"there is no trace{of} from environment {ident(environment)}, but from {listed(there)}: name one with "
+        "--environment"
     )
 
 

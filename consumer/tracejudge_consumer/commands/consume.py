@@ -23,6 +23,7 @@ from tracejudge_consumer.terminal.rendering import console, harmless, ident, pro
 from tracejudge_consumer.terminal.saying import perhaps_unread
 from tracejudge_consumer.views.not_applicable import lacking_hint, reasons_in_words
 from tracejudge_consumer.watching.json_logs import JsonFormatter
+from tracejudge_consumer.watching.line_logs import LineFormatter
 from tracejudge_consumer.watching.watched import Watch
 from tracejudge_consumer.wiring import CONSUMER_STORE_PATIENCE_S, build_pipeline, connect_store
 
@@ -84,10 +85,9 @@ def consumer_of(settings: Settings, store: Store, *, quiet: bool, watch: Watch |
 
 def set_up_logging(settings: Settings) -> None:
     """One line a record on stderr, as text or as JSON. Only a command does this, libraries leave it to their hosts."""
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    if settings.log_format == "json":
-        for handler in logging.getLogger().handlers:
-            handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=settings.log_level)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(JsonFormatter() if settings.log_format == "json" else LineFormatter())
 
 
 @contextmanager

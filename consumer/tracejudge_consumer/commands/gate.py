@@ -137,7 +137,7 @@ def command(
         told = counted(verdicts, "verdict")
         told += f" of {len(runs)} runs" if len(runs) > 1 else ""
         told += f", {sum(len(one.verdicts) for one in anchors)} of anchors" if anchors else ""
-        click.echo(f"{baseline_file}: {told}, by {', '.join(sorted(run.judge_ids.values()))}")
+        click.echo(f"{baseline_file}: {told}, by {', '.join(map(ident, sorted(run.judge_ids.values())))}")
         return EXIT_DONE
     try:
         thresholds = Thresholds.model_validate(read_toml(Path(thresholds_file)))
@@ -192,7 +192,10 @@ def _latest_rounds(config: str, name: str, run: RunVerdicts) -> RunVerdicts:
 
 def _show(result: GateResult) -> None:
     out = console()
-    rows = [[check.decided.value, check.name, seen(check), str(check.cases), check.words] for check in result.checks]
+    rows = [
+        [check.decided.value, ident(check.name), seen(check), str(check.cases), ident(check.words)]
+        for check in result.checks
+    ]
     columns = [("", "left"), ("check", "left"), ("seen", "right"), ("cases", "right"), ("", "left")]
     out.print(table("Gate", columns, rows))
     for check in result.checks:

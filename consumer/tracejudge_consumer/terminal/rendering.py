@@ -35,6 +35,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        # Texts of traces are made harmless where they are put into a sentence, which no checker can see to.
+        super().print(*[harmless(one) if isinstance(one, str) else one for one in objects], **options)
+
     def on_broken_pipe(self) -> None:
         # `tracejudge compare A B | head` has seen enough, which is no failure: rich itself would end with status 1.
         self.quiet = True
@@ -116,11 +120,11 @@ def bar(value: float | None, *, width: int = 20) -> str:
 
 
 def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str | Text]]) -> FittedTable:
-    """A table with (heading, "left" | "right") columns. Cells must be harmless already."""
+    """A table with (heading, "left" | "right") columns."""
     return FittedTable(
-        title=title,
-        columns=[(heading, side == "right") for heading, side in columns],
-        rows=[[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows],
+        title=harmless(title),
+        columns=[(harmless(heading), side == "right") for heading, side in columns],
+        rows=[[cell if isinstance(cell, Text) else Text(harmless(cell)) for cell in row] for row in rows],
     )
 
 

@@ -12,6 +12,8 @@ import traceback
 from datetime import datetime, timezone
 from typing import Any, Final
 
+from tracejudge_consumer.terminal.rendering import to_json
+
 FIELDS: Final = (
     "trace_id", "judge", "reason", "outcome", "app", "environment", "source", "partition", "offset", "event_id",
 )  # fmt: skip
@@ -36,4 +38,4 @@ class JsonFormatter(logging.Formatter):
             values["exception"] = record.exc_info[0].__qualname__
             frames = traceback.extract_tb(record.exc_info[2])[-_MAX_FRAMES:]
             values["raised_at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        return json.dumps(values, ensure_ascii=False, default=str)
+        return to_json(json.loads(json.dumps(values, default=str)))
