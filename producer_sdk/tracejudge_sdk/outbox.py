@@ -186,6 +186,17 @@ class Outbox:
                 self._dropped[reason] += len(items)
             self._settled_something.notify_all()
 
+    def lose_taken(self) -> None:
+        """Counts what was taken and is neither settled nor spooled as internal_error: the thread that took it failed in
+        a way nobody foresaw, and will not come back to it."""
+        with self._lock:
+            left = self._accepted - self._settled - len(self._waiting)
+            if left and not self._abandoned:
+                self._bytes = sum(item.size_bytes for item in self._waiting)
+                self._settled += left
+                self._dropped["internal_error"] += left
+                self._settled_something.notify_all()
+
     def spool(self, items: Sequence[Waiting]) -> None:
         """Counts the items as spooled: they are on disk now."""
         with self._lock:

@@ -72,7 +72,7 @@ class Pipeline:
                 self._drainer.start()
             if self._stats_hook is not None:
                 self._stats_hook.start()
-        except RuntimeError as error:
+        except Exception as error:  # noqa: BLE001 - a RuntimeError, or a MemoryError; this is the service's own thread
             # No thread to be had, or the interpreter is ending. What waits stays; the next trace tries again.
             self.outbox.fail(f"the sending thread could not be started: {error}")
             self.outbox.unattended()

@@ -71,6 +71,7 @@ class Sender:
         self._thread: threading.Thread | None = None
         self.alive = False
         """Whether the thread runs."""
+        self._empty_rounds = 0
         self._next_report = time.monotonic()
         self._reported = 0
 
@@ -102,33 +103,42 @@ class Sender:
     # -- the thread ------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        outbox = self._outbox
         try:
-            self._loop()
+            while not outbox.abandoned:
+                try:
+                    if not self._round():
+                        return
+                except Exception as error:  # noqa: BLE001 - no memory left, say: it ends no thread and loses no count
+                    outbox.fail(f"the sending thread failed: {type(error).__name__}")
+                    outbox.lose_taken()
+                    outbox.pause(self._policy.first_pause_s)
         finally:
             self.alive = False
-            self._outbox.unattended()
+            outbox.lose_taken()
+            outbox.unattended()
 
-    def _loop(self) -> None:
+    def _round(self) -> bool:
+        """Delivers one batch or waits for one; False when there will be none any more."""
         outbox, policy = self._outbox, self._policy
-        empty_rounds = 0
-        while not outbox.abandoned:
-            stock_up()
-            batch = outbox.take(max_records=policy.batch_records, max_bytes=policy.batch_bytes)
-            if batch:
-                empty_rounds = 0
-                self._deliver(batch)
-                self._report()
-                if not outbox.urgent and not outbox.refusing:
-                    outbox.wait(policy.linger_s)
-            elif outbox.refusing:
-                return
+        stock_up()
+        batch = outbox.take(max_records=policy.batch_records, max_bytes=policy.batch_bytes)
+        if batch:
+            self._empty_rounds = 0
+            self._deliver(batch)
+            self._report()
+            if not outbox.urgent and not outbox.refusing:
+                outbox.wait(policy.linger_s)
+        elif outbox.refusing:
+            return False
+        else:
+            self._empty_rounds += 1
+            self._report()
+            if self._empty_rounds < _IDLE_ROUNDS:
+                outbox.wait(policy.linger_s)
             else:
-                empty_rounds += 1
-                self._report()
-                if empty_rounds < _IDLE_ROUNDS:
-                    outbox.wait(policy.linger_s)
-                else:
-                    outbox.sleep(_SLEEP_S)
+                outbox.sleep(_SLEEP_S)
+        return True
 
     def _deliver(self, batch: list[Waiting]) -> None:
         """Delivers a batch; returns when each item is settled or spooled, or when the outbox was abandoned."""

@@ -444,11 +444,12 @@ def test_b34_a_stalled_queue_costs_bounded_memory_and_an_exact_count() -> None:
     assert [key for key, _ in held.records] == [f"t-{n}" for n in range(stats.queued)], "the oldest are kept"
 
 
+@pytest.mark.parametrize("failure", [RuntimeError("can't start new thread"), MemoryError()])
 def test_b34_a_thread_that_cannot_be_started_loses_nothing(
-    client: TraceClient, transport: MemoryTransport, monkeypatch: pytest.MonkeyPatch
+    client: TraceClient, transport: MemoryTransport, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     start = threading.Thread.start
-    failures = iter([RuntimeError("can't start new thread")])
+    failures = iter([failure])
 
     def fail_once(thread: threading.Thread) -> None:
         for failure in failures:
@@ -461,6 +462,27 @@ def test_b34_a_thread_that_cannot_be_started_loses_nothing(
     client.log(query="second")
     assert client.flush(30)
     assert [trace.query for trace in traces_of(transport)] == ["first", "second"]
+    assert client.stats().logged == 2
+
+
+def test_a_sending_thread_without_memory_counts_what_it_held_and_goes_on(
+    client: TraceClient, transport: MemoryTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*args: Any) -> Any:
+        raise MemoryError
+
+    ended: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", ended.append)
+    monkeypatch.setattr("tracejudge_sdk.sender.Ready", no_memory)
+    client.log(query="lost")
+    assert client.flush(30), "nobody waits for what will never be sent"
+    monkeypatch.undo()
+    client.log(query="sent")
+    assert client.flush(30)
+    assert [trace.query for trace in traces_of(transport)] == ["sent"]
+    stats = client.stats()
+    assert (stats.sent, stats.queued, stats.queued_bytes, dict(stats.dropped)) == (1, 0, 0, {"internal_error": 1})
+    assert ended == [], "the service's hook for failed threads hears nothing"
 
 
 def test_logging_survives_a_fault_of_our_own(client: TraceClient, monkeypatch: pytest.MonkeyPatch) -> None:
