@@ -60,15 +60,13 @@ class CallRules:
         found: dict[str, Any] = {}
         for name, value in self.fields.items():
             found[name] = self._try(name, value, arguments) if callable(value) else value
-        if self.query is not None:
-            found["query"] = self._try("query", self.query, arguments)
-        else:
-            found["query"] = read_query(arguments)
+        found["query"] = self._try("query", read_query if self.query is None else self.query, arguments)
         return found
 
     def of_result(self, result: Any) -> dict[str, Any]:
         """The response and source nodes in what the function gave back. Never raises."""
-        response, nodes = (None, None) if self.response and self.source_nodes else read_result(result)
+        read = None if self.response and self.source_nodes else self._try("response", read_result, result)
+        response, nodes = read or (None, None)
         if self.response is not None:
             response = self._try("response", self.response, result)
         if self.source_nodes is not None:
@@ -128,7 +126,10 @@ class Pieces:
             self.kept.append(piece)
         if self._chars > MOST_CHARS:
             return
-        text = piece if type(piece) is str else self._text_of(piece)
+        try:
+            text = piece if type(piece) is str else self._text_of(piece)
+        except Exception:  # noqa: BLE001 - even the class of a foreign object may be a property that raises
+            return
         if text:
             self._texts.append(text)
             self._chars += len(text)

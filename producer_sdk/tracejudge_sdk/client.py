@@ -174,7 +174,9 @@ class TraceClient:
 
     def log_trace(self, trace: Trace) -> str:
         """Logs a Trace and returns its id. Head sampling applies unless its `head_probability` is below 1 already."""
+        trace_id = ""
         try:
+            trace_id = trace.trace_id
             if trace.head_probability == 1.0 and self._head is not None:
                 probability = self._head.decide(trace.trace_id, vars(trace))
                 if probability is None:
@@ -185,7 +187,7 @@ class TraceClient:
                 self._wake()
         except Exception:  # noqa: BLE001 - the service's request goes on whatever is wrong here
             self._outbox.lost("internal_error")
-        return str(getattr(trace, "trace_id", ""))
+        return trace_id
 
     def feedback(
         self,

@@ -45,12 +45,19 @@ class NestedRecording(TraceRecording):
             self._decide(logged, {"trace_id": parent.trace_id})
 
     def _decide(self, logged: dict[str, Any], outer: dict[str, Any]) -> None:
-        if not self._nested or _ending(logged) == _ending(outer):
+        if not self._nested or _same_ending(logged, outer):
             return
         tags = logged.get("tags")
         given = tags if isinstance(tags, Mapping) else {} if tags is None else {"tags": tags}
         logged["tags"] = {**given, "parent_trace_id": outer["trace_id"]}
         self._log(logged)
+
+
+def _same_ending(inner: dict[str, Any], outer: dict[str, Any]) -> bool:
+    try:
+        return _ending(inner) == _ending(outer)
+    except Exception:  # noqa: BLE001 - values of the service may raise anything; then two answers are two
+        return False
 
 
 def _ending(fields: dict[str, Any]) -> tuple[Any, ...]:

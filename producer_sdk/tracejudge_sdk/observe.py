@@ -134,6 +134,14 @@ class _Ending:
 
 def _observed(result: Any, recording: TraceRecording, rules: CallRules) -> Any:
     """The result to hand on; the trace is logged now, or when what the result stands for has come to its end."""
+    try:
+        return _read(result, recording, rules)
+    except Exception:  # noqa: BLE001 - a foreign object may raise whatever is asked of it (an unbound proxy its class)
+        recording.finish()
+        return result
+
+
+def _read(result: Any, recording: TraceRecording, rules: CallRules) -> Any:
     if isinstance(result, types.GeneratorType):
         return observed_generator(result, recording, rules)
     if isinstance(result, types.AsyncGeneratorType):

@@ -14,8 +14,11 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final
 
-from tracejudge_sdk.fields import error_text, wire_id
-from tracejudge_sdk.nodes import is_one_node
+from tracejudge_sdk.fields import error_text, first_items, wire_id
+from tracejudge_sdk.nodes import MAX_NODES, is_one_node
+
+MOST_KEPT: Final = MAX_NODES + 1
+"""Source nodes kept until the trace is logged: with one more than a trace takes it is marked as lossy."""
 
 _CURRENT: Final[ContextVar[TraceRecording | None]] = ContextVar("tracejudge_current_trace", default=None)
 
@@ -57,14 +60,15 @@ class TraceRecording:
 
     def add_source_nodes(self, nodes: Any) -> None:
         """Adds source nodes behind those the trace has: one or several, in any form that `log()` takes."""
-        with contextlib.suppress(Exception):  # a foreign iterator may raise anything; what came before stays
-            self._added.extend(_listed(nodes))
+        with contextlib.suppress(Exception):  # even the class of a foreign object may be a property that raises
+            self._added.extend(first_items(_listed(nodes), most=MOST_KEPT - len(self._added))[0])
 
     def offer(self, *, source_nodes: Iterable[Any] = (), **fields: Any) -> None:
         """Values for fields that nobody else says anything about when the trace ends; source nodes add up."""
         offered: dict[str, Any] = self._offered
-        if source_nodes:
-            offered["source_nodes"] = [*offered.get("source_nodes", ()), *source_nodes]
+        before = offered.get("source_nodes", [])
+        if nodes := first_items(source_nodes, most=MOST_KEPT - len(before))[0]:
+            offered["source_nodes"] = before + nodes
         offered.update({name: value for name, value in fields.items() if value is not None})
 
     def offered(self, name: str) -> bool:
@@ -107,7 +111,10 @@ class TraceRecording:
             # Cancelled tasks, closed generators and the end of the process are no Exception.
             logged.setdefault("status", "error" if isinstance(error, Exception) else "incomplete")
             logged.setdefault("error", error_text(error))
-        self._deliver(logged)
+        try:
+            self._deliver(logged)
+        except Exception:  # noqa: BLE001 - values of the service may raise anything; `log` itself never does
+            self._log(logged)
 
     def _deliver(self, logged: dict[str, Any]) -> None:
         for inside in self._inside:

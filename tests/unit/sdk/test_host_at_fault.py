@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -126,6 +128,87 @@ def test_no_more_of_a_history_is_read_than_of_anything_else() -> None:
 class Unreadable:
     def __str__(self) -> str:
         raise ValueError("no text")
+
+
+class Unbound:
+    """As a proxy of the current request outside of one: whatever is asked of it raises, its class too."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("working outside of request context")
+
+
+class NoLength(tuple[Any, ...]):
+    def __len__(self) -> int:
+        raise RuntimeError("no length")
+
+
+class Frozen:
+    """A streaming answer whose stream cannot be replaced."""
+
+    def __init__(self) -> None:
+        self.__dict__["response_gen"] = (piece for piece in ["a", "b"])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("frozen")
+
+
+@pytest.mark.parametrize("make", [Unbound, lambda: NoLength(("a", ())), Frozen], ids=["proxy", "tuple", "frozen"])
+def test_what_observed_functions_take_and_give_may_raise_at_any_look(make: Callable[[], Any]) -> None:
+    value = make()
+    client = TraceClient(app="shop", transport=MemoryTransport(), policy=QUICK)
+
+    @client.observe
+    def answer(first: Any, second: str) -> Any:
+        return value
+
+    @client.observe
+    def stream(question: Any) -> Iterator[Any]:
+        yield value
+
+    @client.observe
+    async def later(question: Any) -> Any:
+        return value
+
+    @client.observe
+    async def later_stream(question: Any) -> AsyncIterator[Any]:
+        yield value
+
+    async def asked() -> list[Any]:
+        return [await later(value), *[piece async for piece in later_stream(value)]]
+
+    given = [answer(value, "q"), *stream(value), *asyncio.run(asked())]
+    assert all(one is value for one in given)
+    assert client.log_trace(value) == ""
+    assert client.close(30)
+    stats = client.stats()
+    assert (stats.logged, stats.sent + stats.dropped_total) == (5, 5)
+
+
+def test_a_response_that_may_not_be_looked_at_costs_neither_of_two_nested_answers() -> None:
+    transport = MemoryTransport()
+    client = TraceClient(app="shop", transport=transport, policy=QUICK)
+    with client.trace(query="outer") as outer:
+        inner = NestedRecording(client._log, {"query": "inner"}, parent=outer, nested=True)
+        inner.finish(response=Unbound())
+    assert client.close(30)
+    assert "outer" in [trace.query for trace in traces_of(transport)]
+    assert client.stats().logged == 2
+
+
+def test_source_nodes_without_an_end_are_read_as_far_as_a_trace_takes_them() -> None:
+    transport = MemoryTransport()
+    client = TraceClient(app="shop", transport=transport, policy=QUICK)
+    with client.trace(query="added") as added:
+        added.add_source_nodes(f"passage {number}" for number in itertools.count())
+    with client.trace(query="offered") as offered:
+        for start in (0, 900):
+            offered.offer(
+                source_nodes=(f"passage {start + number}" for number in itertools.islice(itertools.count(), 900))
+            )
+    assert client.close(30)
+    for trace in traces_of(transport):
+        assert [node.text for node in trace.source_nodes] == [f"passage {number}" for number in range(1000)]
+        assert trace.lossy
 
 
 def test_a_trace_id_without_a_text_does_not_keep_the_block_from_running() -> None:
