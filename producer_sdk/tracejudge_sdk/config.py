@@ -140,11 +140,20 @@ class ClientSettings:
             return faults
         if not isinstance(self.spool, (str, os.PathLike)) or not os.fspath(self.spool):
             faults.append(f"spool: {self.spool!r:.80} is not the path of a folder")
-        elif Path(self.spool).exists() and not Path(self.spool).is_dir():
-            faults.append(f"spool: {os.fspath(self.spool)!r} is a file: give a folder, which may be new")
+        elif fault := _folder_fault(Path(self.spool)):
+            faults.append(f"spool: {fault}")
         elif not FILE_LOCKS:
             faults.append("spool: needs the file locks of a POSIX system: leave it out here")
         return faults
+
+
+def _folder_fault(path: Path) -> str | None:
+    try:
+        if path.exists() and not path.is_dir():
+            return f"{str(path)!r} is a file: give a folder, which may be new"
+    except OSError as error:  # no right to look, a name too long
+        return f"{error}: give a folder this user may write to"
+    return None
 
 
 def settings_from_env(environ: Mapping[str, str], overrides: Mapping[str, Any]) -> ClientSettings:

@@ -60,8 +60,11 @@ def register_sigterm(ending: Ending) -> None:
         raise ConfigError("handle_sigterm: only the main thread can take signals: make the client there")
     previous = signal.getsignal(signal.SIGTERM)
     if previous is not _on_sigterm and previous is not signal.SIG_IGN:
+        try:
+            signal.signal(signal.SIGTERM, _on_sigterm)
+        except ValueError as error:
+            raise ConfigError(f"handle_sigterm: {error}: leave it out here") from error
         _previous = previous
-        signal.signal(signal.SIGTERM, _on_sigterm)
     _ON_SIGTERM.add(ending)
 
 

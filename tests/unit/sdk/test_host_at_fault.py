@@ -130,6 +130,35 @@ class Unreadable:
         raise ValueError("no text")
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("TRACEJUDGE_HANDLE_SIGTERM", "true", "TRACEJUDGE_HANDLE_SIGTERM has no effect"),
+        ("TRACEJUDGE_SPOOL", "x" * 300, "spool: "),
+    ],
+)
+def test_a_default_client_first_needed_by_a_request_raises_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variable: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv("TRACEJUDGE_QUEUE", "memory://a-request")
+    monkeypatch.setenv("TRACEJUDGE_APP", "shop")
+    monkeypatch.setenv(variable, value)
+    tracejudge_sdk.set_default_client(None)
+    found: list[Client | None] = []
+    request = threading.Thread(target=lambda: found.append(tracejudge_sdk.default_client()))
+    request.start()
+    request.join(30)
+    tracejudge_sdk.set_default_client(None)
+    assert len(found) == 1, "it raised nothing"
+    assert said in caplog.text
+    (client,) = found
+    assert (client is None) == (variable == "TRACEJUDGE_SPOOL"), "without the signal it logs all the same"
+    if client is not None:
+        assert client.log(query="q")
+        assert client.close(30)
+        assert client.stats().sent == 1
+
+
 class Unbound:
     """As a proxy of the current request outside of one: whatever is asked of it raises, its class too."""
 
