@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import tracejudge_consumer.watching.status_server as status_server_module
 from tracejudge.errors import SettingsError
 from tracejudge.testing import ManualClock
 from tracejudge_consumer.watching.health import Health
@@ -47,6 +48,35 @@ def test_live_and_ready_follow_the_health() -> None:
         metrics.partitions.set(3)
         assert b"tracejudge_partitions 3.0" in get(port, "/metrics")[1]
         assert get(port, "/etc/passwd")[0] == 404
+
+
+def test_clients_that_say_nothing_keep_nobody_from_an_answer(capfd: pytest.CaptureFixture[str]) -> None:
+    with status_server(Health(ManualClock()), Metrics().registry, host="127.0.0.1", port=0) as port:
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
+        assert get(port, "/live")[0] == 200
+        for one in silent:
+            one.close()
+        assert get(port, "/live")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_a_client_that_spells_its_request_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_server_module, "_LONGEST_S", 0.2)
+    with (
+        status_server(Health(ManualClock()), Metrics().registry, host="127.0.0.1", port=0) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as spelling,
+    ):
+        spelling.sendall(b"G")
+        assert spelling.recv(1) == b""
+
+
+def test_no_more_connections_than_it_has_room_for_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_server_module, "_MOST_CONNECTIONS", 2)
+    with status_server(Health(ManualClock()), Metrics().registry, host="127.0.0.1", port=0) as port:
+        held = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(3)]
+        assert held[2].recv(1) == b""
+        for one in held:
+            one.close()
 
 
 def test_an_address_in_use_is_a_settings_error_with_the_remedy() -> None:

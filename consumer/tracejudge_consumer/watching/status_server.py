@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from contextlib import contextmanager, suppress
+from socketserver import ThreadingMixIn
+from typing import Any, Final, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from tracejudge.errors import SettingsError
 from tracejudge_consumer.terminal.rendering import to_json
+
+_LOG = logging.getLogger(__name__)
 
 # wsgiref.types came with Python 3.11.
 _App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -32,11 +37,54 @@ class Watched(Protocol):
     def report(self) -> Report: ...
 
 
+_LONGEST_S: Final = 10.0
+"""Of a connection, from its first byte to the last: a client that says its request letter by letter is cut off."""
+_MOST_CONNECTIONS: Final = 64
+
+
 class _Quiet(WSGIRequestHandler):
-    timeout = 10  # seconds; a client that says nothing must not hold the only thread
+    def setup(self) -> None:
+        self._end = threading.Timer(_LONGEST_S, self._cut_off)
+        self._end.daemon = True
+        self._end.start()
+        super().setup()
+
+    def finish(self) -> None:
+        self._end.cancel()
+        super().finish()
+
+    def _cut_off(self) -> None:
+        with suppress(OSError):  # it has ended by itself
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
         """A scrape every few seconds is not worth a line."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread a connection: whoever connects and says nothing must not keep the supervisor from its answer, which
+    would restart the process."""
+
+    daemon_threads = True
+
+    def __init__(self, *address: Any, **more: Any) -> None:
+        super().__init__(*address, **more)
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        _LOG.debug("a client of the status server broke off", exc_info=True)
 
 
 @contextmanager
@@ -46,7 +94,7 @@ def status_server(health: Watched, registry: CollectorRegistry, *, host: str, po
     Raises SettingsError when the address cannot be bound.
     """
     try:
-        server = make_server(host, port, _app(health, registry), server_class=WSGIServer, handler_class=_Quiet)
+        server = make_server(host, port, _app(health, registry), server_class=_Server, handler_class=_Quiet)
     except OSError as error:
         fault = f"metrics: {host}:{port} cannot be bound ({error.strerror}); choose another port, or 0 for none"
         raise SettingsError([fault]) from error

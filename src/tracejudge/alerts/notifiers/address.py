@@ -51,7 +51,7 @@ def checked_address(host: str, port: int, *, allow_private: bool, resolver: Reso
     """
     try:
         found = resolver(host, port)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: a label of the name is too long
         raise AddressRefused(f"{host!r} has no address ({error}); check the url") from error
     addresses = [entry[4][0] for entry in found]
     if not addresses:
