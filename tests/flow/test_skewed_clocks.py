@@ -10,11 +10,14 @@ import pytest
 from tests.support.records import append, committed
 from tests.support.running_pipeline import make_pipeline
 from tests.support.scripted_panel import ScriptedPanel
+from tests.support.workplace import Workplace
 from tracejudge.alerts import Engine, MinimumRule
+from tracejudge.clock import SystemClock
 from tracejudge.scores import Outcome, Score
 from tracejudge.store import RateQuery, ScoreFilter, Store
 from tracejudge.testing import make_score, make_trace
 from tracejudge.windows import Watermark
+from tracejudge_consumer.alerting.loop import AlertLoop
 
 pytest.importorskip("chdb", reason="the embedded store needs the extra 'embedded'")
 
@@ -69,3 +72,31 @@ def test_a_trace_from_the_future_is_kept_and_moves_no_watermark(scores: list[Sco
     (series,) = engine.status()
     assert series.too_late == 2, "those of three days ago, told and counted; none because of the one ahead"
     assert series.n_eff >= 20
+
+
+def test_a_fall_judged_on_a_machine_that_is_an_hour_behind_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], store_url: str, store: Store
+) -> None:
+    """Its verdicts, stamped with its own time, would lie where the alert loop has been already."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tracejudge.store.leases.SETTLE_S", 0.005)
+    settings = f'queue = "sqlite:///queue.db"\nstore = "{store_url}"\n[[judges]]\nname = "lexical"\nkind = "lexical"\n'
+    (tmp_path / "tracejudge.toml").write_text(settings, encoding="utf-8")
+    rule = MinimumRule.model_validate({"name": "minimum", "judge": "lexical", "minimum": 0.9})
+    loop = AlertLoop(
+        store=store, rules=[rule], notifiers=[], clock=store.clock, holder="right", settle_s=0.0, lookback_s=900.0
+    )
+    now, type_in = datetime.now(timezone.utc), Workplace(tmp_path, capsys, settings)
+
+    def consume(first: int, *, response: str) -> None:
+        served = [now + timedelta(seconds=number - 900) for number in range(first, first + 100)]
+        traces = [make_trace(first + n, event_time=at, response=response) for n, at in enumerate(served)]
+        append(tmp_path / "queue.db", traces)
+        type_in("consume", "--until-idle")
+
+    consume(0, response="The limit of the plan is ten users.")
+    assert loop.tick() == []
+    own = SystemClock.now
+    monkeypatch.setattr(SystemClock, "now", lambda clock: own(clock) - HOUR)
+    consume(100, response="Whales sing in the arctic sea at night.")
+    assert [event.kind for event in loop.tick()] == ["firing"]

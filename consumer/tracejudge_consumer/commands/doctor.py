@@ -245,7 +245,9 @@ def _check_store(settings: Settings) -> Iterator[Check]:
             subject="clock",
             status="ok" if fine else "FAIL",
             detail=f"{abs(skew_s):.1f} s {'ahead of' if skew_s < 0 else 'behind'} the store's",
-            fix="" if fine else "run NTP on both machines: windows and alerts order scores by their clocks",
+            fix=""
+            if fine
+            else "run NTP on both machines: answers count in the windows that the clocks of their apps name",
         )
         if settings.anchors.set is not None:
             yield _anchors(settings.anchors.set, store)

@@ -8,7 +8,6 @@ from datetime import datetime
 
 import click
 
-from tracejudge.clock import SystemClock
 from tracejudge.errors import NothingToDecide, SettingsError
 from tracejudge.judging import JudgeSpec, RunCaps, check_caps
 from tracejudge.replay import OpenRun, ReplayReport, Source, check_run_name, open_run, replay
@@ -112,7 +111,7 @@ def command(
     caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
     with connect_store(settings) as store:
         form = build_file_form(settings)
-        run = open_run(store, run_id, specs=specs, selection=asked, caps=caps, now=SystemClock().now())
+        run = open_run(store, run_id, specs=specs, selection=asked, caps=caps, now=store.clock.now())
         if not run.resumed:
             run = run.drawing(drawn(run.selection, store, form, app=app or "file"))
         source = source_of(run.selection, store, form, specs=specs, app=app or "file")
@@ -169,7 +168,7 @@ async def _run(
             specs=specs,
             source=source,
             run=run,
-            clock=SystemClock(),
+            clock=store.clock,
             progress=progress,
             live_lags=store.live_lags,
         )

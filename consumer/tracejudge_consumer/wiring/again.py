@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tracejudge.clock import SystemClock
 from tracejudge.store import Store
 from tracejudge_consumer.background.again import Again
 from tracejudge_consumer.dead_letter import DeadLetterGuard, DeadLetterLimit
@@ -21,7 +20,7 @@ from tracejudge_consumer.wiring.judges import build_panel, sampling_policy
 @contextmanager
 def running_again(settings: Settings, store: Store) -> Iterator[tuple[Again, Worker]]:
     """What judges stored traces again with the judges of the settings, on a worker of its own."""
-    clock, limits = SystemClock(), PipelineLimits()
+    clock, limits = store.clock, PipelineLimits()
     panel = build_panel(settings, store, settings.judges)
     worker = Worker(threads=limits.store_threads)
     try:

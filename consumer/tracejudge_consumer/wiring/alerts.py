@@ -8,7 +8,6 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from tracejudge.clock import SystemClock
 from tracejudge.store import Store
 from tracejudge_consumer.settings import Settings
 from tracejudge_consumer.wiring.anchors import drift_policy
@@ -41,7 +40,7 @@ def announcer(settings: Settings, store: Store) -> Callable[[AlertEvent], None]:
     from tracejudge_consumer.alerting.deliveries import Deliveries
 
     notifiers = build_notifiers(settings)
-    deliveries = Deliveries(store=store, notifiers=notifiers, clock=SystemClock(), policies=channel_policies(settings))
+    deliveries = Deliveries(store=store, notifiers=notifiers, clock=store.clock, policies=channel_policies(settings))
 
     def announce(event: AlertEvent) -> None:
         store.alert_events.insert([event])
@@ -65,7 +64,7 @@ def build_alert_loop(
         store=store,
         rules=settings.rules,
         notifiers=build_notifiers(settings),
-        clock=SystemClock(),
+        clock=store.clock,
         holder=process_holder(),
         settle_s=settings.alert_loop.settle_s if settle_s is None else settle_s,
         checkpoint=(lambda _: None) if health is None else health.sign,
@@ -90,7 +89,7 @@ def build_evidence(settings: Settings, store: Store) -> AlertEvidence:
         pages = EvidencePages(section.evidence_dir, url=section.evidence_url, keep=timedelta(days=days))
     return AlertEvidence(
         store,
-        SystemClock(),
+        store.clock,
         criteria={spec.name: spec.criterion for spec in settings.judges},
         rules=settings.rules,
         promises=settings.alerts.promises,

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
-from tracejudge.clock import SystemClock
 from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.sampling import SamplingPolicy
@@ -57,7 +56,7 @@ def build_panel(
         cache = VerdictCache(store=store.verdict_cache, memory=memory)
     return Panel(
         tuple(specs),
-        clock=SystemClock(),
+        clock=store.clock,
         spend=store.calls,
         caps=caps,
         total=settings.budget.caps,

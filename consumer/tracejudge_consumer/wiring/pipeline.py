@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tracejudge.clock import SystemClock
 from tracejudge.store import Store
 from tracejudge_consumer.settings import Settings
 from tracejudge_consumer.wiring.alerts import announcer
@@ -38,7 +37,7 @@ def build_pipeline(
 
     register_judges(settings.judges, store)
     consumer = settings.consumer
-    clock = SystemClock()
+    clock = store.clock
     panel = build_panel(settings, store, settings.judges, patience_s=consumer.judge_patience_s)
     intake = build_intake(settings, metrics=metrics)
     if metrics is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from types import TracebackType
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ from tracejudge.store.runs import Runs
 from tracejudge.store.sampling_counts import SamplingCounts
 from tracejudge.store.sampling_epochs import SamplingEpochs
 from tracejudge.store.scores import Scores
+from tracejudge.store.store_clock import StoreClock
 from tracejudge.store.tombstones import Tombstones
 from tracejudge.store.trace_index import TraceIndex
 from tracejudge.store.traces import Traces
@@ -131,6 +133,11 @@ class Store:
     def now(self) -> datetime:
         """The store's clock."""
         return from_microseconds(self._connection.query("SELECT now64(6)")[0][0])
+
+    @cached_property
+    def clock(self) -> StoreClock:
+        """The store's time without a statement for each look; asked when it is first used."""
+        return StoreClock(self.now)
 
     def version(self) -> str:
         """The engine's version."""
