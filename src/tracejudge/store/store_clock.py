@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 ASK_EVERY_S: Final = 60.0
 ASK_AGAIN_S: Final = 5.0
+LOOK_EVERY_S: Final = 1.0
 STEP_S: Final = 1.0
 """Wall clock and monotonic clock drift apart by less; more is a clock that was set, or a machine that slept."""
 
@@ -48,25 +49,24 @@ class StoreClock:
         self._machine = machine or SystemClock()
         self._in_background = in_background or _in_thread
         self._asking = threading.Lock()
-        self._asked_at = self._machine.monotonic()
         self._answer = self._read()
+        self._look_at = self._answer.monotonic + ASK_AGAIN_S
 
     def now(self) -> datetime:
         answer, monotonic = self._answer, self._machine.monotonic()
-        passed_s = monotonic - answer.monotonic
-        if monotonic - self._asked_at >= ASK_AGAIN_S and (passed_s >= ASK_EVERY_S or self._was_set(answer, passed_s)):
-            self._begin(monotonic)
-        return answer.store + timedelta(seconds=passed_s)
+        if monotonic >= self._look_at:  # seldom: this is called several times a trace
+            self._look(answer, monotonic)
+        return answer.store + timedelta(seconds=monotonic - answer.monotonic)
 
     def monotonic(self) -> float:
         return self._machine.monotonic()
 
-    def _was_set(self, answer: _Answer, passed_s: float) -> bool:
-        return abs((self._machine.now() - answer.wall).total_seconds() - passed_s) > STEP_S
-
-    def _begin(self, monotonic: float) -> None:
-        if self._asking.acquire(blocking=False):
-            self._asked_at = monotonic
+    def _look(self, answer: _Answer, monotonic: float) -> None:
+        self._look_at = monotonic + LOOK_EVERY_S
+        passed_s = monotonic - answer.monotonic
+        was_set = abs((self._machine.now() - answer.wall).total_seconds() - passed_s) > STEP_S
+        if (was_set or passed_s >= ASK_EVERY_S) and self._asking.acquire(blocking=False):
+            self._look_at = monotonic + ASK_AGAIN_S
             self._in_background(self._again)
 
     def _again(self) -> None:
