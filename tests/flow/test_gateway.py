@@ -168,6 +168,22 @@ def test_a_body_without_a_record_is_a_mistake(start: Start, body: bytes) -> None
     assert error(start().post(body, Content_Type=kind)) == (400, "empty")
 
 
+def test_blank_lines_are_skipped_but_not_without_end(start: Start, queue: ScriptedTransport) -> None:
+    """60 MB of them, packed into 60 kB, took a reader twenty seconds."""
+    gateway = start(limits={"max_lines": 10})
+    assert gateway.post(record(1) + b"\n" * 80 + record(2)).json["accepted"] == 2
+    assert error(gateway.post(b"\n" * 60_000_000, zipped=True)) == (413, "too_many_lines")
+
+
+def test_bytes_that_are_no_http_leave_no_traceback_in_the_log(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    gateway = start()
+    for sent in (b"\x16\x03\x01\r\n\r\n", b"GET /live HTTP/1.1\r\n\r\n", b"GET " + b"/" * 20_000 + b" HTTP/1.1\r\n"):
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as one:
+            one.sendall(sent)
+            assert b" 400 " in one.recv(100)
+    assert caplog.text == ""
+
+
 def test_fields_of_a_newer_contract_pass_through(start: Start, queue: ScriptedTransport) -> None:
     newer = record(1)[:-1] + b',"from_the_future":{"a":1}}'
     assert start().post(newer).status == 200

@@ -117,6 +117,7 @@ def test_the_id_of_an_own_class_follows_its_code_number_and_options() -> None:
         ({"model": "m", "base_url": "http://j/v1"}, "calls no model"),
         ({"kind": "faithfulness", "base_url": "http://u:p@j/v1", "model": "m"}, "api_key_env"),
         ({"kind": "faithfulness", "base_url": "j/v1", "model": "m"}, "not an http"),
+        ({"kind": "faithfulness", "base_url": "http://j/v1?key=0123", "model": "m"}, "api_key_env"),
         ({"kind": "faithfulness", "llm": "OpenAI"}, "not an import path"),
         ({"kind": "faithfulness", "llm": "a:B", "llm_options": {"api_key": "sk-1"}}, "looks like a secret"),
         ({"kind": "faithfulness", "llm": "a:B", "llm_options": {"x": {1}}}, "plain JSON"),

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+
+class _NoProtocolErrors(logging.Filter):
+    """Drops what says that bytes were no HTTP: anybody who reaches the port could fill the log with tracebacks."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+_HTTP_LOG: Final = logging.getLogger("tracejudge_consumer.gateway.http")
+_HTTP_LOG.addFilter(_NoProtocolErrors())
 
 
 class BoundedServer(web.Server):
@@ -21,7 +34,7 @@ class BoundedServer(web.Server):
         open_connections: Callable[[float], object],
         **options: Any,
     ) -> None:
-        super().__init__(self._noted, **options)
+        super().__init__(self._noted, logger=_HTTP_LOG, **options)
         self._inner = handler
         self._max_connections = max_connections
         self._first_request_s = first_request_s

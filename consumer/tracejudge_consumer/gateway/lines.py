@@ -28,6 +28,9 @@ CONTENT_TYPES: Final[dict[str, BodyKind]] = {
 MAX_DOCUMENT_BYTES: Final = 8_000_000
 """A document is parsed whole, into objects of several times its size; lines are parsed one at a time."""
 
+_LINES_A_RECORD: Final = 10
+"""Blank ones among them."""
+
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -50,7 +53,8 @@ def read_lines(body: bytes, kind: BodyKind, *, max_lines: int, max_record_bytes:
     pieces = _objects(body) if kind == "json" else None
     found: list[ReadLine] = []
     for number, data in _lines(body) if pieces is None else pieces:
-        if len(found) >= max_lines:
+        # Blank lines are none, but not without end: a megabyte of them packs into a kilobyte.
+        if len(found) >= max_lines or number > _LINES_A_RECORD * max_lines:
             raise Refusal(
                 413,
                 reason="too_many_lines",
@@ -59,6 +63,8 @@ def read_lines(body: bytes, kind: BodyKind, *, max_lines: int, max_record_bytes:
                 limit=f"{max_lines} lines",
                 remedy="send them in several requests",
             )
+        if not data:
+            continue
         found.append(_read(number, data, max_record_bytes))
     if not found:
         raise Refusal(
@@ -73,15 +79,14 @@ def read_lines(body: bytes, kind: BodyKind, *, max_lines: int, max_record_bytes:
 
 
 def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """Numbers and lines, blank ones included."""
     start, number = 0, 0
     body = body.removeprefix(_BOM)
     while start <= len(body):
         end = body.find(b"\n", start)
         end = len(body) if end < 0 else end
         number += 1
-        line = body[start:end].strip(b" \t\r")
-        if line:
-            yield number, line
+        yield number, body[start:end].strip(b" \t\r")
         start = end + 1
 
 

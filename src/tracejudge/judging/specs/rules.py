@@ -63,6 +63,11 @@ def plain_url(value: str | None) -> str | None:
         raise ValueError("is not an http(s) URL such as 'https://api.openai.com/v1'")
     if "@" in parts.netloc or holds_key(value):
         raise ValueError("holds a user, password or key; put the key into the variable named by api_key_env")
+    if parts.query or parts.fragment:
+        raise ValueError(
+            "has a query part, and what is called stands behind it: leave it out; a key goes into the "
+            "variable named by api_key_env"
+        )
     return value.rstrip("/")
 
 
