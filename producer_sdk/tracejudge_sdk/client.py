@@ -31,8 +31,8 @@ from tracejudge_sdk.fields import wire_id
 from tracejudge_sdk.head import HeadSampling, TagRules
 from tracejudge_sdk.ids import new_trace_id
 from tracejudge_sdk.observe import Function, observe
-from tracejudge_sdk.outbox import Pending
-from tracejudge_sdk.pipeline import Pipeline
+from tracejudge_sdk.outbox import Outbox, Pending
+from tracejudge_sdk.pipeline import Pipeline, load
 from tracejudge_sdk.plain import plain_encoder
 from tracejudge_sdk.recording import TraceRecording
 from tracejudge_sdk.redact import Hook
@@ -55,6 +55,9 @@ class TraceClient:
     Raises ConfigError for settings that cannot work; never connects here, so a queue that is down delays nothing.
     The settings are those of `ClientSettings`. `transport` replaces the queue, for tests.
     """
+
+    _pipeline: Pipeline
+    _outbox: Outbox
 
     def __init__(
         self,
@@ -122,7 +125,7 @@ class TraceClient:
         self._plain = plain_encoder(self._defaults)
         self._close_lock = threading.RLock()
         self._closed_clean: bool | None = None
-        self._begin()
+        load(self.settings)
         endings.register(self)
         if handle_sigterm:
             endings.register_sigterm(self)
@@ -271,9 +274,19 @@ class TraceClient:
         if self._pipeline.wake():
             endings.register_worker(self)
 
-    def _begin(self) -> None:
-        self._pipeline = Pipeline(self.settings, self._policy, encode=self._encode, transport=self._given_transport)
-        self._outbox = self._pipeline.outbox
+    if not TYPE_CHECKING:  # where it would hide misspelt names
+
+        def __getattr__(self, name: str) -> Any:
+            """Makes the pipeline when it is first needed, in each process: a service may replace the locks and threads
+            of the standard library after it made the client, and after a fork (gevent's workers do)."""
+            if name not in ("_pipeline", "_outbox"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            made = Pipeline(self.settings, self._policy, encode=self._encode, transport=self._given_transport)
+            if self._closed_clean is not None:
+                made.outbox.refuse("closed")
+            # Of several threads that make one, and signal handlers between, the first to get here wins.
+            self._outbox = self.__dict__.setdefault("_pipeline", made).outbox
+            return self.__dict__[name]
 
     def _encode(self, item: Snapshot | Pending, max_bytes: int) -> Encoded:
         if self._plain is not None and not self.steps and isinstance(item, Snapshot):
@@ -308,11 +321,10 @@ class TraceClient:
 
     def after_fork_in_child(self) -> None:
         """Starts anew with an empty queue; called in the child of a fork. What was queued is sent by the parent."""
-        _NOT_OURS.extend(self._pipeline.forget())
+        if "_pipeline" in self.__dict__:
+            _NOT_OURS.extend(self.__dict__.pop("_pipeline").forget())
+            self.__dict__.pop("_outbox", None)
         self._close_lock = threading.RLock()
-        self._begin()
-        if self._closed_clean is not None:
-            self._outbox.refuse("closed")
 
 
 # Keeps the parent's transports from being collected in a forked child: closing them would use the parent's connections.

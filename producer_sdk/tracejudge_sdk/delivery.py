@@ -153,6 +153,9 @@ class Delivery:
     def forget(self) -> Transport | None:
         """Lets go of the transport without closing it, for a forked child: the sockets are the parent's too."""
         transport, self._transport = self._transport, None
+        forget = getattr(transport, "forget", None)
+        if forget is not None:
+            forget()
         return transport
 
     def _connected(self) -> Transport:

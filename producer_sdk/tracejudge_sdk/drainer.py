@@ -29,7 +29,7 @@ class Drainer:
         self._policy = policy
         self._more = threading.Event()
         self._hurry = threading.Event()
-        self._stopping = False
+        self._stopping = self._left = False
         self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
         # Counts of the batch under way.
@@ -71,6 +71,10 @@ class Drainer:
         self._stopping = True
         self.hurry()
 
+    def leave(self) -> None:
+        """For a forked child: the files are the parent's."""
+        self._stopping = self._left = True
+
     def join(self, timeout_s: float) -> None:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -105,6 +109,8 @@ class Drainer:
         self._arrived = 0
         self._refused.clear()
         left = self._delivery.deliver(batch.records, self)
+        if self._left:
+            return
         try:
             # Before it is counted as sent: a process that ends once everything is sent must leave nothing on disk.
             self._spool.done(batch, left)

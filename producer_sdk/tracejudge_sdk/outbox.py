@@ -154,6 +154,10 @@ class Outbox:
             self._bell.put(None)
             return left
 
+    def leave(self) -> None:
+        """For a forked child: what waits is the parent's, and nothing of it is sent here."""
+        self._abandoned = True
+
     # -- the sending thread ----------------------------------------------------------------------------------------
 
     def take(self, *, max_records: int, max_bytes: int) -> list[Waiting]:

@@ -27,6 +27,13 @@ _STOP_GRACE_S: Final = 0.1
 """Above the limit of close(): for the threads to notice, and for the transport to let go."""
 
 
+def load(settings: ClientSettings) -> None:
+    """Imports what a pipeline of these settings is made of, so that it can be made in a request's time."""
+    if settings.spool is not None:
+        import tracejudge_sdk.drainer
+        import tracejudge_sdk.spool  # noqa: F401 - SQLite
+
+
 class Pipeline:
     """The way out of one process. Nothing is started, imported, opened or connected before `wake`."""
 
@@ -50,7 +57,6 @@ class Pipeline:
         self._spool: Spool | None = None
         self._drainer: Drainer | None = None
         if settings.spool is not None:
-            # Here and not by a thread, and only where there is one: they load SQLite.
             from tracejudge_sdk.drainer import Drainer
             from tracejudge_sdk.spool import Spool
 
@@ -111,7 +117,15 @@ class Pipeline:
         return sent_all
 
     def forget(self) -> list[object]:
-        """For a forked child: lets go of everything without closing it; what is returned must not be collected."""
+        """For a forked child: lets go of everything without closing it; what is returned must not be collected.
+
+        Takes no lock, which a thread that is gone may hold. Threads that survive a fork, as gevent's do, end.
+        """
+        self.outbox.leave()
+        if self._drainer is not None:
+            self._drainer.leave()
+        if self._stats_hook is not None:
+            self._stats_hook.leave()
         if self._spool is not None:
             self._spool.forget()
         return [self, self._delivery.forget()]

@@ -22,7 +22,7 @@ class StatsHook:
         self._interval_s = interval_s
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._told = False
+        self._told = self._left = False
 
     def start(self) -> None:
         """Starts the thread unless it was started. Raises RuntimeError when the system gives no thread."""
@@ -31,6 +31,10 @@ class StatsHook:
             thread.start()
             self._thread = thread
 
+    def leave(self) -> None:
+        """For a forked child: the account is the parent's."""
+        self._left = True
+
     def stop(self, timeout_s: float) -> None:
         """Reports the account a last time and ends the thread, waiting for at most `timeout_s` seconds."""
         self._stopping.set()
@@ -38,11 +42,13 @@ class StatsHook:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._interval_s):
+        while not self._stopping.wait(self._interval_s) and not self._left:
             self._tell()
         self._tell()
 
     def _tell(self) -> None:
+        if self._left:
+            return
         try:
             self._hook(self._outbox.stats())
         except Exception as error:  # noqa: BLE001 - the service's own code

@@ -25,7 +25,8 @@ from tracejudge_consumer.gateway.tls import server_context
 from tracejudge_consumer.retry_policy import RetryPolicy
 from tracejudge_sdk import SendPolicy, Trace, TraceClient, codec
 from tracejudge_sdk.errors import ConfigError, TransportRejected, TransportUnavailable
-from tracejudge_sdk.transports import Transport, transport_for
+from tracejudge_sdk.transports import Transport, parse_queue_url, transport_for
+from tracejudge_sdk.transports.http import HttpTransport
 
 KEY = "k" * 32
 QUICK = SendPolicy(linger_s=0.001, first_pause_s=0.01, longest_pause_s=0.05)
@@ -165,6 +166,21 @@ assert all(os.waitpid(pid, 0)[1] == 0 for pid in children)
     queries = [record.query for _, data in queue.records if isinstance(record := codec.decode(data), Trace)]
     expected = [f"parent {n}" for n in range(40)] + [f"child {c} {n}" for c in range(3) for n in range(20)]
     assert sorted(queries) == sorted(expected)
+
+
+def test_a_forked_child_lets_go_of_the_connection_without_ending_it(gateway: RunningGateway) -> None:
+    transport = HttpTransport(parse_queue_url(gateway.url))  # type: ignore[arg-type]
+    transport.send(batch(1))
+    assert transport._socket is not None
+    parents = transport._socket._socket.dup()
+    transport.forget()
+    with pytest.raises(TransportUnavailable, match="closed"):
+        transport.send(batch(2))
+    with parents:
+        parents.sendall(b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        parents.settimeout(30)
+        assert parents.recv(12) == b"HTTP/1.1 404"
+    transport.close(1)
 
 
 def test_while_the_queue_behind_is_away_everything_waits_and_then_arrives(

@@ -105,6 +105,13 @@ class HttpTransport:
         self._closed = True
         self._hang_up()
 
+    def forget(self) -> None:
+        """For a forked child: lets go of the connection, over which the parent goes on, without ending it."""
+        self._closed = True
+        bounded, self._connection, self._socket = self._socket, None, None
+        if bounded is not None:
+            bounded.forget()
+
     def _post(self, part: Sequence[tuple[str, bytes]]) -> list[dict[str, Any]]:
         """One answer for each record. Raises TransportUnavailable, TransportRejected when none is ever taken."""
         # A line break can only stand between tokens of JSON, where a blank does as well.
@@ -279,6 +286,10 @@ class _BoundedSocket:
 
     def close(self) -> None:
         self._socket.close()
+
+    def forget(self) -> None:
+        with contextlib.suppress(OSError):  # closed already
+            os.close(self._socket.detach())
 
 
 class _Reply(io.RawIOBase):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import tracejudge_sdk
+from tests.support.held_transport import HeldTransport
 from tracejudge_sdk import SendPolicy, TraceClient, TransportUnavailable
 from tracejudge_sdk.client import TraceClient as Client
 from tracejudge_sdk.nesting import NestedRecording
@@ -157,6 +159,37 @@ def test_a_default_client_first_needed_by_a_request_raises_nothing(
         assert client.log(query="q")
         assert client.close(30)
         assert client.stats().sent == 1
+
+
+def test_locks_and_queues_are_those_of_the_moment_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gevent replaces them in its workers, after the client was made and the worker forked: an old one, waited for by a
+    new thread, stops the whole process."""
+    client = TraceClient(app="shop", transport=MemoryTransport(), policy=QUICK)
+    for kind in (queue.LifoQueue, queue.Queue):
+        monkeypatch.setattr(queue, "SimpleQueue", kind)
+        client.log(query="q")
+        assert isinstance(client._outbox._bell, kind)
+        assert client.flush(30)
+        client.after_fork_in_child()
+    assert client.close(10)
+
+
+def test_threads_that_survive_a_fork_send_nothing_more_and_end() -> None:
+    """gevent's do: they are no threads of the system."""
+    held = HeldTransport()
+    client = TraceClient(app="shop", transport=held, policy=QUICK)
+    client.log(query="under way", trace_id="under way")
+    assert held.entered.wait(30)
+    client.log(query="the parent's", trace_id="the parent's")
+    survivor = client._pipeline.sender
+    client.after_fork_in_child()
+    held.go.set()
+    survivor.join(30)
+    assert not survivor.alive
+    client.log(query="the child's", trace_id="the child's")
+    assert client.close(30)
+    assert [key for key, _ in held.records] == ["under way", "the child's"]
+    assert client.stats().logged == 1
 
 
 class Unbound:
