@@ -125,7 +125,7 @@ def test_the_old_history_stands_beside_the_new_one(at: Workplace, store: Store) 
     shown = at("judges", "adopt", "try-1")
     assert f"replacing {OLD}" in shown
     assert "(heuristic) is live from" in shown
-    assert f"On {4 * HOURS} traces judged by both" in shown
+    assert f"On {4 * HOURS} answers judged by both" in shown
     assert "the new one passes fewer of these answers than the old one" in shown.lower()
     after = at.json("rates", "--since", "30d", "--step", "all")
     assert [line["rate"] for line in after["lines"]] == [line["rate"] for line in before["lines"]]
@@ -172,7 +172,7 @@ def test_a_small_replay_bridges_what_the_old_judge_knows(at: Workplace, store: S
     (said,) = judge_live(store, first, new, rows=3)
     assert said.kind == "judge_changed"
     assert "drift continues from the old baseline, moved by +0.0 points" in said.summary
-    assert "80 traces judged by both" in said.summary
+    assert "80 answers judged by both" in said.summary
     (status,) = [one for one in first.status() if one.key.judge_id == new]
     assert status.smallest_drop is not None
     first.close()
@@ -200,7 +200,7 @@ def test_a_judge_on_trial_bridges_by_what_it_said_of_live_traffic(at: Workplace,
     store.scores.insert(trial)
     (said,) = judge_live(store, first, "lexical@222222222222", rows=3)
     assert "moved by -10.0 points" in said.summary
-    assert "300 traces judged by both" in said.summary
+    assert "300 answers judged by both" in said.summary
     first.close()
 
 
@@ -249,3 +249,22 @@ def test_a_slice_by_a_tag_is_bridged_by_its_own_pairs_alone(store: Store) -> Non
         before=at + timedelta(minutes=1),
     )
     assert sums.n == 2
+
+
+def test_copies_of_an_answer_bridge_as_one(store: Store) -> None:
+    new = JudgeId("lexical@222222222222")
+    at = store.now() - timedelta(hours=1)
+    for number in range(40):  # ten answers, one of them served 31 times and judged otherwise
+        copied = number >= 9
+        common: dict[str, Any] = {
+            "event_time": at,
+            "judged_at": at,
+            "inclusion_probability": 0.5,
+            "content_hash": f"{min(number, 9):032x}",
+        }
+        before = make_score(number, judge_id=OLD, **common)
+        store.scores.insert([before, make_score(number, judge_id=new, passed=not copied, **common)])
+    sums = store.pair_sums(
+        old=OLD, new=new, environment=before.environment, app=before.app, group={}, before=at + timedelta(minutes=1)
+    )
+    assert (sums.n, sums.w, sums.wd, sums.w2) == (10, 80.0, -62.0, 9 * 4.0 + 62.0**2)

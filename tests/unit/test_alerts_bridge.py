@@ -124,7 +124,7 @@ def test_a_bridged_judge_is_armed_at_once_and_silent_though_it_is_stricter() -> 
     (said,) = engine.fold(under_new([0.90] * 5, first=begin, seed=1))
     assert said.kind == "judge_changed"
     assert (
-        "drift continues from the old baseline, moved by -5.0 points (-7.6 to -2.4, 400 traces judged" in said.summary
+        "drift continues from the old baseline, moved by -5.0 points (-7.6 to -2.4, 400 answers judged" in said.summary
     )
     assert said.evidence["judge_id_before"] == "lexical@000000000000"
     known = status_of(engine)
@@ -139,7 +139,7 @@ def test_a_bridged_judge_is_armed_at_once_and_silent_though_it_is_stricter() -> 
 def test_without_an_overlap_it_learns_anew_and_says_so() -> None:
     engine = engine_of(overlap_of(12, worse=0.5))
     (said,) = engine.fold(under_new([0.90] * 5, first=len(history()), seed=1))
-    assert said.summary.endswith("drift relearns its baseline, as only 12 traces were judged by both")
+    assert said.summary.endswith("drift relearns its baseline, as only 12 answers were judged by both")
     assert status_of(engine).state == "warming_up"
 
 

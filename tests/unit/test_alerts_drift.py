@@ -82,7 +82,7 @@ def test_a_new_judge_starts_a_baseline_of_its_own_and_alarms_nobody() -> None:
     ]
     (said,) = engine.fold(stricter)
     assert (said.kind, said.severity) == ("judge_changed", "ticket")
-    assert said.summary.endswith("drift relearns its baseline, as no trace was judged by both")
+    assert said.summary.endswith("drift relearns its baseline, as no answer was judged by both")
     states = {status.key.judge_id: status for status in engine.status()}
     assert states["lexical@222222222222"].baseline == pytest.approx(0.7, abs=0.05)
 

@@ -123,3 +123,32 @@ def test_labels_of_several_people_go_by_majority_and_an_even_split_says_nothing(
         for number, value in enumerate(values)
     ]
     assert settled_labels(labels).get(TraceKey("production", "shop", "t")) is expected
+
+
+def test_copies_of_an_answer_are_one_observation() -> None:
+    def copies(passed: bool) -> list[Score]:
+        return [make_score(number, passed=passed, content_hash="f" * 32, category="faq") for number in range(40)]
+
+    pairs = [Pair(key=a.key, a=a, b=b) for a, b in zip(copies(True), copies(False), strict=True)]
+    pairs += [
+        Pair(key=score.key, a=score, b=score)
+        for score in (make_score(100 + number, content_hash=f"{number:032x}") for number in range(20))
+    ]
+    labels = {pair.key: True for pair in pairs}
+    seen = compare(pairs, labels_a=labels, labels_b=labels, by="category")
+    assert (seen.pairs, seen.settled, seen.agreement.counts.n) == (60, 60, 21)
+    assert seen.agreement.mcnemar_p == 1.0, "one flip says nothing, however often the answer was served"
+    assert seen.slices["faq"].counts.n == 1
+    assert seen.a.labelled is not None
+    assert seen.a.labelled.counts.n == 21
+    assert seen.correct is not None
+    assert seen.correct.counts.n == 21
+    assert "do not show" in in_words(seen)[0]
+    assert len(seen.flips) == 1
+
+
+def test_a_copy_that_could_not_be_judged_takes_no_place() -> None:
+    invalid = make_score(0, outcome=Outcome.INVALID, score=None, reason="judge_timeout", content_hash="f" * 32)
+    settled = make_score(1, content_hash="f" * 32)
+    seen = compare([Pair(key=invalid.key, a=invalid, b=invalid), Pair(key=settled.key, a=settled, b=settled)])
+    assert (seen.pairs, seen.settled, seen.agreement.counts.n) == (2, 1, 1)

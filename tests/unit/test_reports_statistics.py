@@ -183,3 +183,13 @@ def test_a_side_without_scores_decides_nothing() -> None:
 def test_a_drop_in_points_instead_of_a_share_is_refused(drop: float) -> None:
     with pytest.raises(ValueError, match=r"0\.02 means 2 points"):
         judge_release(rate_of(9, 10), rate_of(9, 10), allowed_drop=drop)
+
+
+def test_a_judge_of_one_verdict_has_no_kappa_and_full_agreement_on_few_pairs_is_no_certainty() -> None:
+    assert cohens_kappa(PairedCounts(both_passed=20, only_a_passed=5)) is None, "A passed everything"
+    assert cohens_kappa(PairedCounts(only_b_passed=20, both_failed=5)) is None, "A failed everything"
+    few, many = (cohens_kappa(PairedCounts(both_passed=4 * n, both_failed=n)) for n in (1, 400))
+    assert few is not None
+    assert many is not None
+    assert (few.value, few.high, many.value, many.high) == (1.0, 1.0, 1.0, 1.0)
+    assert few.low < 0.0 < 0.99 < many.low

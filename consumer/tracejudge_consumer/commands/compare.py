@@ -64,7 +64,7 @@ name, they are VERSIONS. Examples:
 
 Where human labels exist (`tracejudge label`, or labels in an ingested file), both are also compared with them, for what
 the judge measures: sensitivity, specificity and balanced accuracy. Kappa is agreement beyond chance. p is McNemar's
-exact test on the flips.""",
+exact test on the flips. Copies of an answer to the same question and passages count once.""",
 )
 @click.argument("a")
 @click.argument("b")
@@ -193,8 +193,11 @@ def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -
         ("95 %", "right"),
     ]
     columns += [("invalid", "right"), ("calls", "right"), ("cost", "right"), ("ms a trace", "right")]
-    settled = counted(result.agreement.counts.n, one)
-    out.print(table(f"{settled} settled by both, of {result.pairs} judged by both", columns, map(_side_row, sides)))
+    title = f"{counted(result.settled, one)} settled by both, of {result.pairs} judged by both"
+    if (copies := result.settled - result.agreement.counts.n) > 0:
+        answers = counted(result.agreement.counts.n, "different answer")
+        title += f"; {answers}, each counted once ({counted(copies, 'copy', 'copies')})"
+    out.print(table(title, columns, map(_side_row, sides)))
     out.print()
     _show_agreement(result.agreement)
     labelled = [row for row in map(_labelled_row, sides) if row]
@@ -205,7 +208,12 @@ def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -
         out.print(table("Agreement with human labels", columns, labelled))
     if result.slices:
         out.print()
-        columns = [("slice", "left"), ("traces", "right"), ("same verdict", "right"), ("B - A", "right")]
+        columns = [
+            ("slice", "left"),
+            ("questions" if cases else "answers", "right"),
+            ("same verdict", "right"),
+            ("B - A", "right"),
+        ]
         columns += [("95 %", "right"), ("kappa", "right"), ("p", "right")]
         out.print(table("By slice", columns, [_slice_row(*item) for item in result.slices.items()]))
     if result.flips:
@@ -225,7 +233,7 @@ def _show(a: str, b: str, result: Comparison, *, cases: bool, said: list[str]) -
     for sentence in said:
         out.print(sentence)
     compared = "the pipelines on these questions" if cases else "the judges"
-    out.print(f"Rates cover exactly these {one}s, unweighted: they compare {compared}, not the traffic.")
+    out.print(f"Rates count each of these answers once, unweighted: they compare {compared}, not the traffic.")
 
 
 def _side_row(named: tuple[str, str, Side]) -> list[str]:

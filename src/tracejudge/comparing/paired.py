@@ -85,9 +85,19 @@ def mcnemar_p(counts: PairedCounts) -> float | None:
 
 
 def cohens_kappa(counts: PairedCounts) -> Estimate | None:
-    """Cohen's kappa with its 95 % interval; None where it is undefined: no pairs, or one verdict throughout."""
-    if counts.n == 0 or {counts.a_passed, counts.b_passed} in ({0}, {counts.n}):
+    """Cohen's kappa with its 95 % interval; None without pairs, and where A or B gave one verdict throughout: kappa is
+    then undefined, or 0 whatever the other said.
+
+    Where both agreed on all pairs its large-sample variance is 0 however few they are; the lower end is Wilson's of
+    the share that agrees, with chance agreement as seen (Cohen 1960).
+    """
+    if counts.n == 0 or not {counts.a_passed, counts.b_passed}.isdisjoint((0, counts.n)):
         return None
+    if counts.same == counts.n:
+        passed = counts.a_passed / counts.n
+        chance = passed**2 + (1.0 - passed) ** 2
+        least = wilson(1.0, counts.n).low
+        return Estimate(value=1.0, low=max(-1.0, (least - chance) / (1.0 - chance)), high=1.0)
     from scipy.stats import norm
     from statsmodels.stats.inter_rater import cohens_kappa as kappa_of
 

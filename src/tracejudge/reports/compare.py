@@ -60,11 +60,13 @@ class Agreement:
 class Comparison:
     """A and B on the traces that both judged.
 
-    Every pair counts once, unweighted: the question is how the two differ on these very traces, not how good the
-    traffic was. `correct` is the table of pairs with a label, by whether each side said what people said.
+    Every different answer counts once, unweighted: the question is how the two differ on these, not how good the
+    traffic was, and copies of an answer are one observation. `settled` counts the traces that both settled, copies
+    included. `correct` is the table of answers with a label, by whether each side said what people said.
     """
 
     pairs: int
+    settled: int
     a: Side
     b: Side
     agreement: Agreement
@@ -78,6 +80,7 @@ class _Tally:
     """What is added up of one side while pairs go by."""
 
     criterion: Mapping[TraceKey, bool]
+    labelled: set[int] = field(default_factory=set)  # contents whose label was counted
     ids: set[JudgeId] = field(default_factory=set)
     heuristic: bool = False
     passed: int = 0
@@ -99,7 +102,7 @@ class _Tally:
             self.called += 1
             self.latency_ms += usage.latency_ms
         good = self.criterion.get(score.key)
-        if good is not None and score.outcome.settled:
+        if good is not None and score.outcome.settled and _first(self.labelled, *_content(score)):
             self.labels = self.labels.adding(good=good, passed=score.outcome is Outcome.PASSED)
 
     def side(self, settled: int) -> Side:
@@ -123,14 +126,16 @@ def compare(
     labels_a: Mapping[TraceKey, bool] | None = None,
     labels_b: Mapping[TraceKey, bool] | None = None,
 ) -> Comparison:
-    """The comparison of all `pairs`, read once; memory grows with `kept_flips`, the slices and the labels only.
+    """The comparison of all `pairs`, read once; memory grows by some tens of bytes for each different answer.
 
+    Of copies (the same content on both sides, in one app) the first that both settled counts.
     `by` names a field of the score (version, category ...) to slice by. `labels_*` hold what people said about the
     criterion that A and B measure, True for good. The scores of a pair may be of two traces: two versions' answers to
     one question.
     """
     a, b = _Tally(labels_a or {}), _Tally(labels_b or {})
-    total = 0
+    total = settled = 0
+    told: set[int] = set()
     counts, correct = PairedCounts(), PairedCounts()
     slices: dict[str, PairedCounts] = {}
     downs: list[Flip] = []
@@ -141,16 +146,19 @@ def compare(
         b.add(pair.b)
         if not (pair.a.outcome.settled and pair.b.outcome.settled):
             continue
+        settled += 1
         a_passed, b_passed = pair.a.outcome is Outcome.PASSED, pair.b.outcome is Outcome.PASSED
+        content = (*_content(pair.a), *_content(pair.b))
+        if by is not None and _first(told, "slice", name := str(getattr(pair.a, by)), *content):
+            slices[name] = slices.get(name, PairedCounts()).adding(a_passed=a_passed, b_passed=b_passed)
+        good_a, good_b = a.criterion.get(pair.a.key), b.criterion.get(pair.b.key)
+        if good_a is not None and good_b is not None and _first(told, "label", *content):
+            correct = correct.adding(a_passed=a_passed == good_a, b_passed=b_passed == good_b)
+        if not _first(told, *content):
+            continue
         a.passed += a_passed
         b.passed += b_passed
         counts = counts.adding(a_passed=a_passed, b_passed=b_passed)
-        if by is not None:
-            name = str(getattr(pair.a, by))
-            slices[name] = slices.get(name, PairedCounts()).adding(a_passed=a_passed, b_passed=b_passed)
-        good_a, good_b = a.criterion.get(pair.a.key), b.criterion.get(pair.b.key)
-        if good_a is not None and good_b is not None:
-            correct = correct.adding(a_passed=a_passed == good_a, b_passed=b_passed == good_b)
         if a_passed != b_passed:
             kept = downs if a_passed else ups
             if len(kept) < kept_flips:
@@ -159,6 +167,7 @@ def compare(
     shown = downs[:half]
     return Comparison(
         pairs=total,
+        settled=settled,
         a=a.side(counts.n),
         b=b.side(counts.n),
         agreement=agreement_of(counts),
@@ -166,6 +175,18 @@ def compare(
         correct=agreement_of(correct) if correct.n else None,
         flips=(*shown, *ups[: kept_flips - len(shown)]),
     )
+
+
+def _content(score: Score) -> tuple[str, str, str]:
+    """Equal for copies of an answer; a score without a hash is its trace's own."""
+    return score.environment, score.app, score.content_hash or f"trace {score.trace_id}"
+
+
+def _first(seen: set[int], *what: str) -> bool:
+    """Whether this is seen for the first time, by a 64-bit hash: a tenth of what the texts would take."""
+    before = len(seen)
+    seen.add(hash(what))
+    return len(seen) > before
 
 
 def agreement_of(counts: PairedCounts) -> Agreement:
@@ -207,13 +228,13 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
         asked = (
             f"{_these(seen, 'question')} not show whether {b}'s answers pass more or less often than {a}'s"
             if answers
-            else f"{_these(seen, 'trace')} not show whether {b} passes more or fewer than {a}"
+            else f"{_these(seen, 'answer')} not show whether {b} passes more or fewer than {a}"
         )
         said.append(f"{asked}: anything from {low:+.1f} to {high:+.1f} points is possible.")
     if answers:
         return said
     if comparison.correct is not None and (gain := comparison.correct.difference) is not None:
-        labelled = counted(comparison.correct.counts.n, "labelled trace")
+        labelled = counted(comparison.correct.counts.n, "labelled answer")
         if gain.low > 0 or gain.high < 0:
             better, worse = (b, a) if gain.low > 0 else (a, b)
             said.append(f"{better} agrees with human labels more often than {worse}, on {labelled}.")

@@ -171,7 +171,8 @@ def _compared(a: str, b: str, comparison: Comparison) -> Section:
         for name, side in ((a, comparison.a), (b, comparison.b))
         if side.rate is not None and side.rate.estimate is not None
     ]
-    rows = [["traces settled by both", f"{agreement.counts.n:,}"]]
+    rows = [["traces settled by both", f"{comparison.settled:,}"]]
+    rows += [["different answers among them, each counted once", f"{agreement.counts.n:,}"]]
     rows += [["passed, then failed", f"{agreement.counts.only_a_passed:,}"]]
     rows += [["failed, then passed", f"{agreement.counts.only_b_passed:,}"]]
     if agreement.kappa is not None:

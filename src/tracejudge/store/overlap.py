@@ -1,4 +1,4 @@
-"""Traces that two judges judged: what bridges the baseline of the old one to the new."""
+"""Answers that two judges judged: what bridges the baseline of the old one to the new."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ LOOK_BACK: Final = timedelta(days=60)
 
 
 class PairSums(NamedTuple):
-    """With d = new - old verdict of a trace and w its weight under the old judge: how many, and sums."""
+    """With d = new - old verdict on an answer and w its weight under the old judge: how many answers, and sums. Copies
+    of an answer are one, with all their weight."""
 
     n: int
     w: float
@@ -51,12 +52,14 @@ def pair_sums(
     slice_of(where, group, since="event_time >= {since:DateTime64(3, 'UTC')}")
     rows = connection.query(
         "SELECT count(), sum(w), sum(w * d), sum(w * w), sum(w * w * d), sum(w * w * d * d) FROM ("
-        "SELECT 1 / inclusion_probability AS w, toInt8(b.passed) - toInt8(outcome = 'passed') AS d FROM ("
-        "SELECT event_time, trace_id, outcome, inclusion_probability FROM scores FINAL "
+        "SELECT sum(1 / inclusion_probability) AS w, "
+        "sum((toInt8(b.passed) - toInt8(outcome = 'passed')) / inclusion_probability) / w AS d FROM ("
+        "SELECT event_time, trace_id, outcome, inclusion_probability, content_hash FROM scores FINAL "
         f"{where} AND {times}) AS a INNER JOIN ("
         "SELECT event_time, trace_id, argMin(outcome, (judged_at, run_id)) = 'passed' AS passed FROM scores FINAL "
         f"WHERE endsWith(judge_id, {{hash:String}}) AND run_id NOT IN {{unfair:Array(String)}} AND {times} "
-        "GROUP BY event_time, trace_id) AS b USING (event_time, trace_id))",
+        "GROUP BY event_time, trace_id) AS b USING (event_time, trace_id) "
+        "GROUP BY content_hash, if(content_hash = '', trace_id, ''))",
         {
             **where.parameters,
             "old_name": old.rpartition("@")[0],

@@ -139,7 +139,7 @@ def _bridge(bridge: Comparison | None) -> str:
         return ""
     old, new = bridge.a.rate, bridge.b.rate
     return (
-        f"On {counted(bridge.agreement.counts.n, 'trace')} judged by both: {percent(old.estimate)} "
+        f"On {counted(bridge.agreement.counts.n, 'answer')} judged by both: {percent(old.estimate)} "
         f"({interval(old.low, old.high)}) under the old one, {percent(new.estimate)} "
         f"({interval(new.low, new.high)}) under the new one."
     )

@@ -169,16 +169,16 @@ def _begins(series: Series) -> str:
     if begun.get("from") == "bridge":
         return (
             f"continues from the old baseline, moved by {100 * begun['difference']:+.1f} points "
-            f"({100 * begun['low']:+.1f} to {100 * begun['high']:+.1f}, {counted(begun['pairs'], 'trace')} judged by "
+            f"({100 * begun['low']:+.1f} to {100 * begun['high']:+.1f}, {counted(begun['pairs'], 'answer')} judged by "
             f"both){sees}"
         )
     if begun.get("from") == "replay":
         return f"starts from the result of a replay{sees}"
     pairs = begun.get("pairs", 0)
     why = (
-        "no trace was judged by both"
+        "no answer was judged by both"
         if not pairs
-        else f"only {counted(pairs, 'trace was', 'traces were')} judged by both"
+        else f"only {counted(pairs, 'answer was', 'answers were')} judged by both"
     )
     return f"relearns its baseline, as {why}"
 
