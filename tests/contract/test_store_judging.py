@@ -89,6 +89,13 @@ def test_calls_nobody_claimed_count_too(contract_store: Store, leases: BudgetLea
     assert leases.claim(replace(Key(), scope=""), want=100, holder="a") == 70
 
 
+def test_calls_stamped_after_the_window_leave_its_cap_alone(contract_store: Store, leases: BudgetLeases) -> None:
+    """A clock that was years ahead for a minute would otherwise use up every cap until then."""
+    contract_store.calls.insert([replace(call(number), started_at=START + timedelta(hours=1)) for number in range(3)])
+    contract_store.calls.insert([replace(call(9), started_at=START + timedelta(days=1400))])
+    assert leases.claim(Key(), want=100, holder="a") == 100
+
+
 def test_connections_that_never_came_about_are_no_calls(contract_store: Store) -> None:
     contract_store.calls.insert([call(1), call(2, status="unreachable", usd=0.0), call(3, judge="other", usd=0.5)])
     assert contract_store.calls.spent("faithful", START).calls == 1

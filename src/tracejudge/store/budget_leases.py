@@ -112,7 +112,7 @@ class BudgetLeases:
             )
 
     def _spent(self, key: LeaseKey) -> float:
-        spent = self._calls.spent(key.scope, key.start)
+        spent = self._calls.spent(key.scope, key.start, key.end)
         return float(spent.calls) if key.unit == "calls" else spent.usd
 
     def _shares(self, key: LeaseKey) -> list[_Share]:

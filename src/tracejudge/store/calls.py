@@ -49,12 +49,14 @@ class Calls(Table[JudgeCall]):
         """Stores calls; safe to repeat."""
         return self._insert(calls)
 
-    def spent(self, judge_name: str, since: datetime) -> Spend:
-        """Calls begun at or after `since` under a judge's name ("": under any), in all runs, and their known cost.
+    def spent(self, judge_name: str, since: datetime, until: datetime | None = None) -> Spend:
+        """Calls begun in [since, until) under a judge's name ("": under any), in all runs, and their known cost.
 
         Connections that never came about (status "unreachable") are no calls.
         """
         where = Where().add("started_at >= {since:DateTime64(6, 'UTC')}", since=bound_instant("since", since))
+        if until is not None:
+            where.add("started_at < {until:DateTime64(6, 'UTC')}", until=bound_instant("until", until))
         where.add("status != 'unreachable'").equal("judge_name", judge_name or None)
         rows = self._connection.query(
             f"SELECT count(), sum(ifNull(cost_usd, 0)), countIf(cost_usd IS NULL) FROM calls FINAL {where}",
