@@ -218,6 +218,17 @@ def test_a_lease_has_one_holder_and_a_growing_fencing_number(contract_store: Sto
     assert leases.current("leader") == second
 
 
+def test_a_lease_from_before_the_store_s_clock_was_set_back_is_free(contract_store: Store) -> None:
+    """Its holder may be dead, and until that hour comes again nobody would lead."""
+    contract_store.command(
+        "INSERT INTO leases (name, fencing, claim_id, holder, released, ttl_ms, claimed_at) "
+        "VALUES ('leader', 7, 'c', 'gone', false, 60000, now64(6) + INTERVAL 1 HOUR)"
+    )
+    taken = contract_store.leases.acquire("leader", "b", 60)
+    assert taken is not None
+    assert (taken.fencing, taken.holder) == (8, "b")
+
+
 def test_a_lease_that_ran_out_goes_to_the_next(contract_store: Store) -> None:
     first = contract_store.leases.acquire("leader", "a", 60)
     assert first is not None

@@ -20,6 +20,10 @@ from tracejudge.store.values import from_microseconds, text, whole
 SETTLE_S: Final = 0.2
 """An insert of one row takes some milliseconds; one that takes longer than this may be seen too late."""
 
+_AHEAD_S: Final = 10
+"""Replicas' clocks differ by less. A claim stamped later than that is from before the store's clock was set back: whoever
+made it claims again, and if nobody does, the name must not stay taken until that hour comes again."""
+
 _COLUMNS: Final = ("name", "fencing", "claim_id", "holder", "released", "ttl_ms")
 _TYPES: Final = ("LowCardinality(String)", "UInt64", "String", "String", "Bool", "UInt64")
 
@@ -93,7 +97,8 @@ class Leases:
     def _state(self, name: str) -> _State:
         rows = self._connection.query(
             "SELECT fencing, claim_id, any(holder), min(claimed_at) AS first, "
-            "max(toUnixTimestamp64Micro(claimed_at) + ttl_ms * 1000), max(released), now64(6) FROM leases "
+            "maxIf(toUnixTimestamp64Micro(claimed_at) + ttl_ms * 1000, "
+            f"claimed_at <= now64(6) + INTERVAL {_AHEAD_S} SECOND), max(released), now64(6) FROM leases "
             "WHERE name = {name:String} "
             "AND fencing = (SELECT max(fencing) FROM leases WHERE name = {name:String}) "
             "GROUP BY fencing, claim_id ORDER BY first, claim_id LIMIT 1",
