@@ -14,7 +14,7 @@ import pytest
 from tests.support.judge_script import verdict_by_regex
 from tests.support.judge_server import JudgeServer
 from tests.support.workplace import Workplace
-from tracejudge.store import open_store
+from tracejudge.store import Store, open_store
 from tracejudge_consumer.terminal.exit_status import EXIT_INTERRUPTED, EXIT_USAGE
 
 DAY = ("--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z")
@@ -260,3 +260,17 @@ def test_migrate_sets_how_long_things_are_kept(at: Workplace, store_url: str) ->
     (at.folder / "tracejudge.toml").write_text(settings, encoding="utf-8")
     assert "traces.query: 60 -> 30 days" in at("migrate")
     assert "30 days" not in at("migrate")
+
+
+def test_texts_past_their_retention_are_said_to_be_gone_and_not_that_nothing_was_answered(
+    at: Workplace, store: Store
+) -> None:
+    store.command(
+        "ALTER TABLE traces UPDATE stored_at = stored_at - INTERVAL 61 DAY WHERE trace_id = 't-3' "
+        "SETTINGS mutations_sync = 1"
+    )
+    store.optimize("traces")
+    page = at("show", "t-3")
+    assert "question\n  (past its retention)\nanswer\n  (past its retention)\n" in page
+    assert "(empty)" not in page
+    assert "(none)" not in page

@@ -38,22 +38,25 @@ def show_trace(out: Console, stored: StoredTrace, *, full: bool) -> None:
             out.print(f"  {name:<17}{one_line(value, limit=120)}")
     for turn in trace.history:
         out.print(f"  earlier, {one_line(turn.role, limit=12)}: {one_line(turn.content, limit=120)}")
-    _text(out, "question", trace.query, limit)
-    _text(out, "answer", trace.response, limit)
+    gone = stored.texts_expired
+    _text(out, "question", trace.query, limit, gone=gone)
+    _text(out, "answer", trace.response, limit, gone=gone)
     if trace.reference:
         _text(out, "reference", trace.reference, limit)
     for number, node in enumerate(trace.source_nodes, start=1):
         score = "" if node.score is None else f"  score {node.score:.3f}"
-        _text(out, f"passage {number}  {one_line(node.node_id, limit=40)}{score}", node.text, limit)
+        _text(out, f"passage {number}  {one_line(node.node_id, limit=40)}{score}", node.text, limit, gone=gone)
     if stored.signals:
         out.print(Text("signals", style="bold"))
         shown = {name: value for name, value in stored.signals.items() if value not in (None, "")}
         out.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shown.items()))
 
 
-def _text(out: Console, title: str, text: str | None, limit: int | None) -> None:
+def _text(out: Console, title: str, text: str | None, limit: int | None, *, gone: bool = False) -> None:
     out.print(Text(title, style="bold"))
     shown = "(none)" if text is None else harmless(text, limit=limit) or "(empty)"
+    if gone and not text:
+        shown = "(past its retention)"
     for line in shown.splitlines():
         out.print("  " + line)
 
