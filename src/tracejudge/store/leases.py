@@ -21,8 +21,8 @@ SETTLE_S: Final = 0.2
 """An insert of one row takes some milliseconds; one that takes longer than this may be seen too late."""
 
 _AHEAD_S: Final = 10
-"""Replicas' clocks differ by less. A claim stamped further ahead is from before the store's clock was set back. Who made
-it claims again; if that process is gone, the name must not stay taken until that hour comes again."""
+"""Replicas' clocks differ by less. A claim stamped further ahead is from before the store's clock was set back: its
+holder claims again, and if that process is gone, the name must not stay taken until that hour comes again."""
 
 _COLUMNS: Final = ("name", "fencing", "claim_id", "holder", "released", "ttl_ms")
 _TYPES: Final = ("LowCardinality(String)", "UInt64", "String", "String", "Bool", "UInt64")
