@@ -94,6 +94,16 @@ def test_the_share_of_dead_letters_is_known_by_the_minute(contract_store: Store)
     assert contract_store.dead_letters.shares("kafka:t", START - SECOND) == [(3, 0), (7, 0)]
 
 
+def test_a_trace_that_came_again_counts_once_among_what_was_read(contract_store: Store) -> None:
+    later = START + timedelta(minutes=2)
+    for at in (START, later):
+        contract_store.traces.insert(
+            [StoredTrace(trace=make_trace(n), ingested_at=at, source="kafka:t") for n in range(10)]
+        )
+    assert contract_store.dead_letters.shares("kafka:t", START - SECOND) == [(10, 0)]
+    assert contract_store.dead_letters.shares("kafka:t", START + SECOND) == []
+
+
 def test_the_latest_label_of_a_source_stands(contract_store: Store) -> None:
     label = Label(
         environment="production", app="shop", trace_id="t", criterion="faithfulness", value=1.0, labelled_at=START

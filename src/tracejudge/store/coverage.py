@@ -21,10 +21,14 @@ def cut_off(connection: Connection, query: RateQuery) -> list[CutOff]:
         return []
     where = window(query).equal("run_id", query.run_id)
     fields = [name for name in query.group_by if name != "model_reported"]
+    # Without FINAL the skip index finds the few rows that were ever over budget, and only their scores are looked up;
+    # FINAL then says which still are.
+    candidates = f"({_KEY}) IN (SELECT {_KEY} FROM ledger {where} AND decision = 'over_budget')"
     source, columns = with_trace_fields(
         query,
         where,
-        f"ledger FINAL {where} AND decision = 'over_budget' AND ({_KEY}) NOT IN (SELECT {_KEY} FROM scores {where})",
+        f"ledger FINAL {where} AND decision = 'over_budget' AND {candidates} "
+        f"AND ({_KEY}) NOT IN (SELECT {_KEY} FROM scores {where} AND {candidates})",
     )
     grouped = "".join(f", {columns.get(name, name)}" for name in fields)
     rows = connection.query(
