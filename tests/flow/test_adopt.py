@@ -268,3 +268,23 @@ def test_copies_of_an_answer_bridge_as_one(store: Store) -> None:
         old=OLD, new=new, environment=before.environment, app=before.app, group={}, before=at + timedelta(minutes=1)
     )
     assert (sums.n, sums.w, sums.wd, sums.w2) == (10, 80.0, -62.0, 9 * 4.0 + 62.0**2)
+
+
+def test_a_run_over_chosen_traces_starts_no_baseline(at: Workplace, store: Store) -> None:
+    """Forty-odd bad answers that somebody picked out say what the judge makes of bad answers, not of the traffic."""
+    traces = [stored.trace for page in store.traces.stream(TraceFilter()) for stored in page]
+    bad = [trace for trace in traces if "Whales" in (trace.response or "")]
+    assert len(bad) == 4 * HOURS // 20
+    (at.folder / "bad.jsonl").write_text("\n".join(trace.model_dump_json() for trace in bad) + "\n", encoding="utf-8")
+    at("replay", "--judge", "lexical", "--run", "bad-ones", "--from", "bad.jsonl")
+    first = loop(store, "one")
+    first.tick()
+    shown = " ".join(at("judges", "adopt", "bad-ones").split())
+    assert "is of chosen traces only (--from)" in shown
+    new = at.json("judges", "adopt", "bad-ones")
+    assert new["narrowed_by"] == ["--from"]
+    (said,) = judge_live(store, first, new["judge_id"], rows=3)
+    assert "drift relearns its baseline" in said.summary
+    (status,) = [one for one in first.status() if one.key.judge_id == new["judge_id"]]
+    assert status.baseline is None or status.smallest_drop is None
+    first.close()

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from tracejudge.alerts import Action, HourSums, Overlap, Rule, SeriesKey
 from tracejudge.alerts.rules.slices import is_other
 from tracejudge.judging import JudgeSpec
+from tracejudge.replay import selection_of
 from tracejudge.scores import JudgeId
 from tracejudge.store import Adoption, RateQuery, Store, UserAction
 from tracejudge_consumer.registered import registered
@@ -55,11 +56,17 @@ def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[Series
     """The hourly sums of the replay behind an adoption, for each series that a rule with a baseline watches.
 
     Rules grouped by stratum are not seeded, because a replay does not sample and knows no strata; nor are rules about
-    how judging went, which in a replay says nothing about live traffic.
+    how judging went, which in a replay says nothing about live traffic; nor are rules that do not slice by what the
+    replay's traces were chosen by.
     """
     judge_name, judge_id, run_id = (action.matchers.get(name, "") for name in ("judge_name", "judge_id", "run_id"))
     found: dict[SeriesKey, Seed] = {}
+    run = store.runs.get(run_id)
+    selection = selection_of(run) if run is not None else None
+    narrowed_by = frozenset(selection.narrowed_by if selection is not None else ())
     for rule in rules:
+        if not narrowed_by.issubset(rule.group_by):
+            continue
         if rule.judge != judge_name or "stratum" in rule.group_by or rule.measure != "quality":
             continue
         query = RateQuery(
@@ -91,6 +98,9 @@ def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[Series
 def overlap_of(store: Store, key: SeriesKey, before: JudgeId, at: datetime) -> Overlap | None:
     """The traces judged up to `at` both by the JudgeId of a new series and, live, by the JudgeId `before` it.
 
+    Runs over traces that were chosen by anything the series does not slice by are left out: judges differ on bad
+    answers as they do not on all.
+
     None for the series of the values beyond a rule's limit, whose traces cannot be told from others.
     """
     if is_other(key):
@@ -102,5 +112,10 @@ def overlap_of(store: Store, key: SeriesKey, before: JudgeId, at: datetime) -> O
         app=key.app,
         group=dict(key.group),
         before=at,
+        unfair=[
+            run.run_id
+            for run in store.runs.all()
+            if (selection := selection_of(run)) is not None and not {*selection.narrowed_by} <= {*dict(key.group)}
+        ],
     )
     return Overlap.of_sums(**sums._asdict())

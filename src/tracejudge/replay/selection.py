@@ -67,6 +67,16 @@ class Selection:
         )
 
     @property
+    def narrowed_by(self) -> tuple[str, ...]:
+        """The fields by which traces of an app are left out: the run speaks for its traffic only within their values.
+        A time range and a random sample leave out none in this sense; of files one cannot know ("--from")."""
+        where = self.where
+        asked = ("version", "category", "user_id", "session_id", "status", "trace_ids", "contains")
+        names = {name for name in asked if getattr(where, name)} | {name for name, _ in where.also}
+        names |= {name for name, there in (("--from", self.files), ("--against", self.against)) if there}
+        return tuple(sorted(names))
+
+    @property
     def digest(self) -> str:
         """32 hex digits: equal selections have equal ones. Files count by their content, wherever they lie."""
         text = json.dumps(self._by_content(), sort_keys=True, separators=(",", ":"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -36,11 +36,13 @@ def pair_sums(
     app: str,
     group: Mapping[str, str],
     before: datetime,
+    unfair: Collection[str] = (),
 ) -> PairSums:
     """Sums over the live traces that both judges settled: of those that the old judge settled in the 60 days before.
 
-    The new one in any run but those of complaints and of single traces, which are no fair choice; also under another
-    name, as a judge on trial has: what makes a judge is the hash in its JudgeId. Its first verdict on a trace counts.
+    The new one in any run but those of complaints, of single traces and `unfair` ones, which are no fair choice; also
+    under another name, as a judge on trial has: what makes a judge is the hash in its JudgeId. Its first verdict on a
+    trace counts.
     """
     times = (
         "event_time >= {since:DateTime64(3, 'UTC')} AND judged_at < {before:DateTime64(6, 'UTC')} "
@@ -66,7 +68,7 @@ def pair_sums(
             "old": old,
             "live": LIVE_RUN,
             "hash": "@" + new.rpartition("@")[2],
-            "unfair": [FEEDBACK_RUN, MANUAL_RUN],
+            "unfair": [FEEDBACK_RUN, MANUAL_RUN, *unfair],
             "since": bound_instant("since", before - LOOK_BACK)[:-3],
             "before": bound_instant("before", before),
             "environment": environment,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from types import TracebackType
@@ -115,11 +115,26 @@ class Store:
         return migrate.ddl(self._connection.target.database)
 
     def pair_sums(
-        self, *, old: JudgeId, new: JudgeId, environment: str, app: str, group: Mapping[str, str], before: datetime
+        self,
+        *,
+        old: JudgeId,
+        new: JudgeId,
+        environment: str,
+        app: str,
+        group: Mapping[str, str],
+        before: datetime,
+        unfair: Collection[str] = (),
     ) -> PairSums:
-        """What two judges said of the same traces of a slice (`store.overlap`)."""
+        """What two judges said of the same traces of a slice (`store.overlap`), without the runs `unfair`."""
         return pair_sums(
-            self._connection, old=old, new=new, environment=environment, app=app, group=group, before=before
+            self._connection,
+            old=old,
+            new=new,
+            environment=environment,
+            app=app,
+            group=group,
+            before=before,
+            unfair=unfair,
         )
 
     def live_lags(self) -> bool:

@@ -35,7 +35,8 @@ Examples:
 From then on rates under this name use the new judge. Verdicts of the old one stay as they are; the run keeps the
 history as judged by the new one (`tracejudge rates --run try-1`). Rules with a learned baseline start from the run's
 result, or from the old baseline shifted by the difference on traces judged by both, whichever is more precise: no new
-warm-up. A shadow judge (shadow = true) is bridged in the same way once it takes over the old one's name.""",
+warm-up. A run over chosen traces (--where, --version, --from ...) does so only for rules that group by what chose them.
+A shadow judge (shadow = true) is bridged in the same way once it takes over the old one's name.""",
 )
 @click.argument("run_id", metavar="RUN")
 @config_option
@@ -49,7 +50,8 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
     """Make the judge of a finished replay the live judge of its name."""
     settings = load_settings(config)
     with connect_store(settings) as store:
-        spec = _judge_of(_run(store, run_id), judge)
+        run = _run(store, run_id)
+        spec, narrowed_by = _judge_of(run, judge), _narrowed_by(run)
         _check_settings(settings, spec, config)
         now = store.now()
         at = live_from or now
@@ -72,7 +74,7 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
         adopt_judge(store, spec, run_id=run_id, live_from=at, now=now, by=this_person(), note=said)
     if as_json:
         told = {"run": run_id, "judge_id": spec.judge_id(), "before": old, "live_from": at, "bridge": bridge}
-        click.echo(to_json(told))
+        click.echo(to_json({**told, "narrowed_by": narrowed_by}))
         return
     out, new = console(), ident(spec.judge_id()) + (" (heuristic)" if spec.heuristic else "")
     if old is None and before:  # the first of its name: it is live since its first trace, and replaces nothing
@@ -88,10 +90,16 @@ def adopt(run_id: str, config: str, as_json: bool, judge: str | None, live_from:
             out.print(f"{sentence[0].upper()}{sentence[1:]}")
     elif old is not None:
         out.print("The old judge judged none of the run's traces, so the two cannot be bridged.")
-    out.print(
-        "Baselines of its alert rules start from the run's result, or from the old baseline shifted by the difference,"
-    )
-    out.print("whichever is more precise; see the event judge_changed. Restart the consumers now.")
+    if narrowed_by:
+        fields = ", ".join(map(ident, narrowed_by))
+        out.print(
+            f"Run {ident(run_id)} is of chosen traces only ({fields}): baselines of its alert rules start from "
+            "it only where a rule groups by these, and are learned anew or bridged by other runs elsewhere."
+        )
+    else:
+        out.print("Baselines of its alert rules start from the run's result, or from the old baseline shifted by the")
+        out.print("difference, whichever is more precise.")
+    out.print("See the event judge_changed. Restart the consumers now.")
     out.print(f"next: tracejudge rates --run {ident(run_id)} --judge {ident(spec.name)} --step 1d")
 
 
@@ -107,6 +115,11 @@ def _run(store: Store, run_id: str) -> RunManifest:
     if run.finished_at is None:
         raise CheckFailed(f"run {run_id!r} is not complete: start `tracejudge replay` with --run {run_id} again first")
     return run
+
+
+def _narrowed_by(run: RunManifest) -> tuple[str, ...]:
+    selection = selection_of(run)
+    return () if selection is None else selection.narrowed_by
 
 
 def _judge_of(run: RunManifest, judge: str | None) -> JudgeSpec:
