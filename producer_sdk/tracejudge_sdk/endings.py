@@ -37,14 +37,20 @@ def register(ending: Ending) -> None:
 
 
 def register_worker(ending: Ending) -> None:
-    """A multiprocessing worker made by fork ends without running atexit handlers: its own finalizers do run."""
+    """Workers that end without running atexit handlers have `ending` called by what they do run.
+
+    Those of multiprocessing, made by fork, run its finalizers; those of Celery's prefork pool send its signal.
+    """
+    if _WITH_WORKER.get(ending) == os.getpid():
+        return
+    _WITH_WORKER[ending] = os.getpid()
     util: Any = sys.modules.get("multiprocessing.util")
     process: Any = sys.modules.get("multiprocessing.process")
-    if util is None or process is None or process.parent_process() is None:
-        return
-    if _WITH_WORKER.get(ending) != os.getpid():
-        _WITH_WORKER[ending] = os.getpid()
+    if util is not None and process is not None and process.parent_process() is not None:
         util.Finalize(None, _close, args=(weakref.ref(ending),), exitpriority=100)
+    celery: Any = sys.modules.get("celery.signals")
+    if celery is not None:
+        celery.worker_process_shutdown.connect(_close_all, weak=False, dispatch_uid=__name__)
 
 
 def register_sigterm(ending: Ending) -> None:
@@ -84,6 +90,11 @@ def _on_sigterm(number: int, frame: FrameType | None) -> None:
 def _close(reference: weakref.ref[Ending]) -> None:
     ending = reference()
     if ending is not None:
+        ending.close_at_exit()
+
+
+def _close_all(**_: object) -> None:
+    for ending in list(_ALL):
         ending.close_at_exit()
 
 

@@ -202,6 +202,40 @@ if __name__ == "__main__":
     assert sorted(_queries(path)) == ["worker 0", "worker 1", "worker 2"]
 
 
+@needs_fork
+def test_workers_of_celery_send_before_they_end(path: Path) -> None:
+    """Its prefork pool ends a worker by os._exit, after a signal of Celery's own, for which this one stands."""
+    _run(
+        """
+import types
+from tracejudge_sdk import SendPolicy
+
+class Signal:
+    receivers = {}
+    def connect(self, receiver, weak, dispatch_uid):
+        assert not weak, "nobody else holds it"
+        self.receivers[dispatch_uid] = receiver
+    def send(self, **named):
+        for receiver in self.receivers.values():
+            receiver(signal=self, **named)
+
+signals = sys.modules["celery.signals"] = types.ModuleType("celery.signals")
+signals.worker_process_shutdown = Signal()
+client = TraceClient(URL, app="shop", policy=SendPolicy(linger_s=3600))
+client.log(query="parent")
+client.flush(30)
+if os.fork() == 0:
+    for number in range(3):
+        client.log(query=str(number))
+    signals.worker_process_shutdown.send(sender="host", pid=os.getpid(), exitcode=0)
+    os._exit(0)
+assert os.wait()[1] == 0
+""",
+        path,
+    )
+    assert sorted(_queries(path)) == ["0", "1", "2", "parent"]
+
+
 def test_b35_sigterm_kills_what_was_not_sent_and_nothing_else(path: Path) -> None:
     """Without a handler of the service's own SIGTERM ends the process at once: what was flushed is there."""
     process = subprocess.Popen(
