@@ -17,7 +17,7 @@ DropReason = Literal[
     "disabled",  # logged while the client is switched off
     "transport_rejected",  # the queue will never take it
     "unsent_at_close",  # close() came to its limit; some of these may have arrived without a confirmation
-    "spool_lost",  # somebody deleted the spool's file while traces waited in it
+    "spool_lost",  # the spool's file was deleted or damaged while traces waited in it
     "hook_failed",  # a step over the records broke (redaction): nothing of the trace leaves the process
     "internal_error",  # our own fault
 ]

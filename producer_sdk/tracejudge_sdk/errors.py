@@ -6,7 +6,8 @@ TraceJudgeSdkError
 │   └── RecordTooLarge   it cannot be cut below the record limit
 └── TransportError       a batch could not be handed over
     ├── TransportUnavailable   try again later
-    │   └── SpoolFull          the disk holds as much as it may
+    │   ├── SpoolFull          the disk holds as much as it may
+    │   └── LogDamaged         the file of a SQLite log is damaged
     ├── TransportRejected      never accepted as it is
     └── LeaseLost              another reader of the group holds the lease
 """
@@ -65,6 +66,10 @@ class TransportUnavailable(TransportError):
 
 class SpoolFull(TransportUnavailable):
     """The spool on disk holds as much as it may."""
+
+
+class LogDamaged(TransportUnavailable):
+    """The file of a SQLite log is damaged: it will not read better later, but a new one in its place works."""
 
 
 class TransportRejected(TransportError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tracejudge_sdk.delivery import Ready
-from tracejudge_sdk.errors import SpoolFull, TraceJudgeSdkError
+from tracejudge_sdk.errors import ConfigError, LogDamaged, SpoolFull, TraceJudgeSdkError
 from tracejudge_sdk.notices import warn
 from tracejudge_sdk.spool_file import SUFFIX, SpoolFile, disk_bytes
 
@@ -47,6 +47,7 @@ class Spool:
         self._own: SpoolFile | None = None
         self._adopted: SpoolFile | None = None
         self._left_alone: dict[Path, float] = {}  # until when
+        self._lost = 0  # our own records that are gone, and not counted yet
         self._held = self._count = 0  # bytes and number of the records in our own file
         self._others = 0  # bytes on disk of all other files, looked at once in a while
         self._look_again = 0.0
@@ -87,8 +88,13 @@ class Spool:
                     rows = file.read(max_records=max_records, max_bytes=max_bytes)
                 except (TraceJudgeSdkError, OSError) as error:
                     if file is self._own:
-                        raise
-                    self._adopted = None
+                        if not isinstance(error, (LogDamaged, ConfigError)):
+                            raise
+                        self._own = None
+                        self._lost += self._count
+                        self._held = self._count = 0
+                    else:
+                        self._adopted = None
                     file.release(0.0)
                     self._leave_alone(file.path, error)
                     continue
@@ -114,15 +120,14 @@ class Spool:
                 batch.file.renew()
 
     def vanished(self) -> int:
-        """How many of our own records somebody deleted together with their file since this was last asked."""
+        """How many of our own records were lost since this was last asked: deleted by somebody together with their
+        file, or in a file that was damaged."""
         with self._lock:
-            if self._own is None or self._count == 0:
-                return 0
-            found = self._own.count()
-            if found >= self._count:
-                return 0
-            lost, self._count = self._count - found, found
-            self._held = self._held * found // (found + lost)
+            if self._own is not None and self._count > 0 and (found := self._own.count()) < self._count:
+                self._held = self._held * found // self._count
+                self._lost += self._count - found
+                self._count = found
+            lost, self._lost = self._lost, 0
             return lost
 
     def adopt(self) -> bool:

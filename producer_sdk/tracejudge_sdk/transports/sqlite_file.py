@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tracejudge_sdk import forks
-from tracejudge_sdk.errors import ConfigError, TransportUnavailable
+from tracejudge_sdk.errors import ConfigError, LogDamaged, TransportUnavailable
 
 APPLICATION_ID: Final = 0x7472_6A6C  # "trjl": says whose file this is
 FORMAT_VERSION: Final = 1
 _OPEN_ATTEMPTS: Final = 20
+_DAMAGED: Final = "malformed"  # in SQLite's own words
 
 _SCHEMA: Final = (
     # The value stands last, so that reading an offset or a time never walks its overflow pages.
@@ -84,13 +85,13 @@ class SqliteFile:
                 raise  # our own mistake, which trying again would not mend
             except sqlite3.Error as error:
                 self._disconnect()
-                remedy = (
-                    "the file is damaged: keep a copy (`sqlite3 FILE .recover` reads what is left) and move it away, a "
-                    "new one is made"
-                    if "malformed" in str(error)
-                    else "look at the disk and at who holds the file, try again"
-                )
-                raise TransportUnavailable(f"SQLite log {str(self.path)!r}: {error}: {remedy}") from error
+                said = f"SQLite log {str(self.path)!r}: {error}"
+                if _DAMAGED in str(error):
+                    raise LogDamaged(
+                        f"{said}: the file is damaged: keep a copy (`sqlite3 FILE .recover` reads what is left) and "
+                        "move it away, a new one is made"
+                    ) from error
+                raise TransportUnavailable(f"{said}: look at the disk and at who holds the file, try again") from error
             finally:
                 if self._closed:
                     self._disconnect()
@@ -148,7 +149,7 @@ class SqliteFile:
         try:
             mode = _set_wal(db, self._busy_timeout_s)
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
+            if isinstance(error, sqlite3.OperationalError) or _DAMAGED in str(error):
                 raise
             raise ConfigError(
                 f"SQLite log {str(self.path)!r}: {error}: the file is not a tracejudge log, name another one"

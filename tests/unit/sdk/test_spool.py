@@ -373,6 +373,31 @@ def test_a_damaged_file_left_behind_holds_up_nothing(tmp_path: Path) -> None:
     assert damaged.exists(), "it may be recovered by hand"
 
 
+def test_a_file_damaged_while_it_is_used_is_counted_as_lost_and_a_new_one_takes_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = Down()
+    client = _client(tmp_path, transport)
+    client.log(query="lost")
+    _on_disk(client)
+    spool = client._pipeline._spool
+    assert spool is not None
+    (file,) = tmp_path.glob("*.spool")
+    with spool._lock:
+        assert spool._own is not None
+        spool._own._log._file._disconnect()  # what SQLite holds in memory hides the damage
+        data = file.read_bytes()
+        file.write_bytes(data[:100] + b"\xff" * (len(data) - 100))
+    transport.error = None
+    client.log(query="kept")
+    assert client.flush(30)
+    stats = client.stats()
+    assert (stats.logged, stats.sent, stats.spooled, dict(stats.dropped)) == (2, 1, 0, {"spool_lost": 1})
+    assert client.close(10)
+    assert file.exists(), "somebody may want to read what is left"
+    assert "the file is damaged" in caplog.text
+
+
 def test_a_file_that_could_not_be_opened_for_a_while_is_sent_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
