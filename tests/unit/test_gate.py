@@ -355,3 +355,30 @@ def test_a_case_that_a_file_has_twice_is_refused(tmp_path: Path) -> None:
     rows.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(SettingsError, match=r"1 case has several verdicts.*'c' of app 'shop'.*a case_id of its own"):
         read_rows(rows)
+
+
+@pytest.mark.parametrize("content", [b"\x00PAR1\xff\xfe\n", b"[" * 200_000, b'{"trace_id": ' + b"9" * 5_000 + b"}"])
+def test_a_file_of_something_else_is_refused_in_words(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(content)
+    with pytest.raises(SettingsError, match="is not a row of"):
+        read_rows(file)
+    with pytest.raises(SettingsError, match="is not JSON"):
+        read_baseline(file)
+
+
+def test_a_deep_manifest_is_refused_in_words(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"case_id": "c", "judge": JUDGE, "judge_id": f"{JUDGE}@1", "outcome": "passed"}))
+    (tmp_path / "rows.jsonl.manifest.json").write_text("[" * 200_000)
+    with pytest.raises(CheckFailed, match="is not a manifest"):
+        read_rows(rows)
+
+
+def test_half_a_character_in_a_case_costs_no_baseline(tmp_path: Path) -> None:
+    """The file was emptied, and the baseline that it held lost."""
+    rows, baseline = tmp_path / "rows.jsonl", tmp_path / "baseline.json"
+    row = {"case_id": "c\ud83d", "judge": JUDGE, "judge_id": f"{JUDGE}@1", "outcome": "passed"}
+    rows.write_text(json.dumps(row))
+    write_baseline(baseline, of_run(read_rows(rows)))
+    assert read_baseline(baseline).outcomes == of_run(read_rows(rows)).outcomes

@@ -260,6 +260,16 @@ async def test_checks_without_a_model(
     assert row.usage.calls == 0
 
 
+async def test_a_response_that_a_pattern_does_not_see_whole_passes_nothing_unseen() -> None:
+    """Padding would hide what must not be there, and a quadratic pattern on a longer text would stop all judging."""
+    forbidden = {"options": {"pattern": r"\w+@\w+", "must_not_match": True}}
+    row = score_of(await judged("regex", spec=forbidden, response="a" * 20_001 + " bob@acme"))
+    assert (row.outcome, row.reason) == (Outcome.INVALID, "bad_request")
+    assert "20000" in row.feedback
+    row = score_of(await judged("regex", spec=forbidden, response="bob@acme " + "a" * 20_001))
+    assert row.outcome is Outcome.FAILED
+
+
 @pytest.mark.parametrize(("place", "score"), [(1, 1.0), (2, 0.5), (3, 1 / 3), (4, 0.0)])
 async def test_mrr_is_one_over_the_first_rank_within_k(place: int, score: float) -> None:
     nodes = [{"node_id": f"p-{n}", "text": "t"} for n in range(1, 5)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import BaseModel, ValidationError
 
 from tracejudge.alerts.notifiers import NotifierSettings
 from tracejudge.alerts.rules.rule import MinimumRule
 from tracejudge.alerts.trial import TrialFile
+from tracejudge.errors import SettingsError
 from tracejudge.judging import JudgeSpec
-from tracejudge_consumer.settings import faults_of
+from tracejudge_consumer.settings import faults_of, read_toml
 
 
 def test_what_is_short_of_a_refused_part_is_not_a_fault_of_its_own() -> None:
@@ -78,3 +81,10 @@ def test_what_is_no_text_is_told_whether_it_lacks_quotes_or_is_several(judge: ob
     with pytest.raises(ValidationError) as caught:
         MinimumRule.model_validate({"name": "r", "judge": judge, "minimum": 0.9})
     assert faults_of(caught.value) == [f"judge: {said}"]
+
+
+def test_a_file_that_is_nested_too_deep_is_refused_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "thresholds.toml"
+    file.write_text("a = " + "[" * 5_000 + "]" * 5_000)
+    with pytest.raises(SettingsError, match="nested too deep"):
+        read_toml(file)

@@ -177,7 +177,13 @@ def _other_judges(output: Path, specs: Sequence[JudgeSpec]) -> frozenset[str]:
     try:
         judges = json.loads(manifest_path(output).read_text(encoding="utf-8"))["judges"]
         found = {str(judge["judge_id"]) for judge in judges}
-    except (OSError, ValueError, LookupError, TypeError):  # it was broken off before its manifest, or is none of ours
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        RecursionError,
+    ):  # it was broken off before its manifest, or is none of ours
         found = _judges_of_rows(output)
         if found < mine:  # those of one that was broken off early, and begins anew
             return frozenset()
@@ -190,7 +196,12 @@ def _judges_of_rows(output: Path) -> set[str]:
         for line in lines:
             try:
                 found.add(str(json.loads(line)["judge_id"]))
-            except (ValueError, LookupError, TypeError):  # the last one, cut off, or a file of something else
+            except (
+                ValueError,
+                LookupError,
+                TypeError,
+                RecursionError,
+            ):  # the last one, cut off, or a file of something else
                 break
     return found
 

@@ -41,6 +41,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise SettingsError([f"{path}: is not TOML: {error}"]) from error
+    except RecursionError as error:
+        raise SettingsError([f"{path}: is nested too deep: flatten it"]) from error
     except FileNotFoundError as error:
         raise SettingsError([f"{path}: no such file; correct its name, or change to its folder"]) from error
     except OSError as error:  # the words alone: all of it would say the name again

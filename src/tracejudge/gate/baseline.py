@@ -79,7 +79,8 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     document = {"format": FORMAT, **_document(baseline)}
     if baseline.anchors is not None:
         document["anchors"] = _document(baseline.anchors)
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    # Half a character, which no file takes, is written as its escape.
+    path.write_bytes((json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def _document(told: Verdicts) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def read_baseline(path: Path) -> Baseline:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError([f"{path}: {error.strerror}{remedy}"]) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError([f"{path}: is not JSON{remedy}"]) from error
     try:
         if document["format"] != FORMAT:

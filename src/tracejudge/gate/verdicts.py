@@ -67,13 +67,13 @@ def read_rows(path: Path) -> RunVerdicts:
     one with two JudgeIds of one name, and NothingToDecide for one without a row.
     """
     verdicts = []
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
                 verdicts.append(_verdict(json.loads(line)))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise SettingsError(
                     [
                         f"{path}: line {number} is not a row of `tracejudge score` ({_why(error)}): name the file it "
@@ -125,7 +125,7 @@ def _latency_p95_ms(path: Path) -> float | None:
     try:
         engine = json.loads(manifest.read_text(encoding="utf-8"))["engine"]
         return None if engine is None or engine["latency_ms"] is None else float(engine["latency_ms"]["p95"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckFailed(
             f"{manifest}: is not a manifest of `tracejudge score` ({type(error).__name__}: {error})"
         ) from error
@@ -196,4 +196,4 @@ def _verdict(row: Mapping[str, Any]) -> Verdict:
 def _why(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"has no {error.args[0]}"
-    return "is not JSON" if isinstance(error, ValueError) else "is not a JSON object"
+    return "is not JSON" if isinstance(error, ValueError | RecursionError) else "is not a JSON object"

@@ -6,11 +6,13 @@ import re
 from typing import Final, Literal
 
 from tracejudge.judging.evaluators.base import Facts, FactsEvaluator
-from tracejudge.judging.replies.judgement import Judgement
+from tracejudge.judging.replies.judgement import Judgement, invalid
+from tracejudge.scores import InvalidReason
 from tracejudge.signals.refusal import is_refusal
 
-REGEX_CHARS: Final = 100_000
-"""As much of a response as a pattern sees: a bound on the time that a hostile text can take."""
+REGEX_CHARS: Final = 20_000
+"""As much of a response as a pattern sees: a bound on the time that a hostile text can take, which for many a pattern
+grows with its square."""
 
 
 class LatencyEvaluator(FactsEvaluator):
@@ -62,7 +64,8 @@ class LengthEvaluator(FactsEvaluator):
 
 
 class RegexEvaluator(FactsEvaluator):
-    """Passing when the response holds (or, with `must_not_match`, does not hold) a match of `pattern`."""
+    """Passing when the response holds (or, with `must_not_match`, does not hold) a match of `pattern`; invalid where a
+    longer response than is searched holds none in what is."""
 
     needs = ("response",)
 
@@ -72,6 +75,11 @@ class RegexEvaluator(FactsEvaluator):
 
     async def judge(self, facts: Facts) -> Judgement:
         found = self._pattern.search(facts.response[:REGEX_CHARS])
+        if found is None and len(facts.response) > REGEX_CHARS:
+            return invalid(
+                InvalidReason.BAD_REQUEST,
+                f"no match in the first {REGEX_CHARS} of {len(facts.response)} characters, and no more are searched",
+            )
         told = f"no match of {self._pattern.pattern!r}" if found is None else f"holds {found[0][:200]!r}"
         return _checked((found is None) is self._must_not_match, told)
 

@@ -230,6 +230,7 @@ BUILT_IN: Final[Mapping[str, Kind]] = {
     ),
     "regex": Kind(
         path=f"{_EVALUATORS}.checks:RegexEvaluator",
+        code=2,
         measures="",
         needs=("response",),
         options=RegexOptions,
