@@ -376,26 +376,23 @@ def test_a_damaged_file_left_behind_holds_up_nothing(tmp_path: Path) -> None:
 def test_a_file_damaged_while_it_is_used_is_counted_as_lost_and_a_new_one_takes_its_place(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    transport = Down()
-    client = _client(tmp_path, transport)
-    client.log(query="lost")
-    _on_disk(client)
-    spool = client._pipeline._spool
-    assert spool is not None
+    spool = Spool(tmp_path, max_bytes=1_000_000)
+    spool.append(_records("lost 1", "lost 2", "lost 3"), on_disk=lambda _: None)
     (file,) = tmp_path.glob("*.spool")
-    with spool._lock:
-        assert spool._own is not None
-        spool._own._log._file._disconnect()  # what SQLite holds in memory hides the damage
-        data = file.read_bytes()
-        file.write_bytes(data[:100] + b"\xff" * (len(data) - 100))
-    transport.error = None
-    client.log(query="kept")
-    assert client.flush(30)
-    stats = client.stats()
-    assert (stats.logged, stats.sent, stats.spooled, dict(stats.dropped)) == (2, 1, 0, {"spool_lost": 1})
-    assert client.close(10)
-    assert file.exists(), "somebody may want to read what is left"
+    assert spool._own is not None
+    spool._own._log._file._disconnect()  # what SQLite holds in memory hides the damage
+    data = file.read_bytes()
+    file.write_bytes(data[:100] + b"\xff" * (len(data) - 100))
+    assert spool.read(max_records=10, max_bytes=1000) is None
+    assert (spool.vanished(), spool.vanished()) == (3, 0)
     assert "the file is damaged" in caplog.text
+    spool.append(_records("kept"), on_disk=lambda _: None)
+    batch = spool.read(max_records=10, max_bytes=1000)
+    assert batch is not None
+    assert ([record.key for record in batch.records], batch.own) == (["kept"], True)
+    assert spool.vanished() == 0
+    spool.close(1)
+    assert file.exists(), "somebody may want to read what is left"
 
 
 def test_a_file_that_could_not_be_opened_for_a_while_is_sent_later(
