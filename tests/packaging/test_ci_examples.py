@@ -53,3 +53,14 @@ def test_no_text_of_a_pull_request_reaches_a_shell() -> None:
     scripts = [step["run"] for job in value["jobs"].values() for step in job["steps"] if "run" in step]
     assert scripts
     assert not [script for script in scripts if "${{" in script]
+
+
+def test_what_runs_the_code_of_a_pull_request_may_write_nothing() -> None:
+    value = yaml.safe_load((FOLDER / "github-actions.yml").read_text(encoding="utf-8"))
+    assert value["permissions"] == {"contents": "read"}
+    for name, job in value["jobs"].items():
+        checked_out = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+        # The token would lie in .git/config, for whatever the pull request's code does with it.
+        assert all(step["with"]["persist-credentials"] is False for step in checked_out)
+        assert (name == "comment") == ("permissions" in job)
+        assert name != "comment" or not checked_out

@@ -15,7 +15,9 @@ from pydantic import ValidationError
 
 from tracejudge.errors import CheckFailed, SettingsError
 from tracejudge.gate import (
+    Check,
     Decided,
+    GateResult,
     RunVerdicts,
     Thresholds,
     Verdict,
@@ -355,6 +357,18 @@ def test_a_case_that_a_file_has_twice_is_refused(tmp_path: Path) -> None:
     rows.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(SettingsError, match=r"1 case has several verdicts.*'c' of app 'shop'.*a case_id of its own"):
         read_rows(rows)
+
+
+def test_a_case_s_name_notifies_nobody_and_links_to_nothing() -> None:
+    failed = Check(
+        kind="max_drop", name="n", judge_name=JUDGE, decided=Decided.FAILED, estimate=None, limit=0.1, cases=1,
+        words="worse",
+        changed=("c @acme/everyone https://evil.test www.evil.test `x` </code> #1",),
+    )  # fmt: skip
+    text = markdown(GateResult(decided=Decided.FAILED, checks=(failed,)))
+    assert text.count("<code>") == text.count("</code>") == 1
+    assert "https:" not in text
+    assert "www." not in text
 
 
 @pytest.mark.parametrize("content", [b"\x00PAR1\xff\xfe\n", b"[" * 200_000, b'{"trace_id": ' + b"9" * 5_000 + b"}"])
