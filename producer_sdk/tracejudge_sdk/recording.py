@@ -20,6 +20,8 @@ from tracejudge_sdk.nodes import MAX_NODES, is_one_node
 MOST_KEPT: Final = MAX_NODES + 1
 """Source nodes kept until the trace is logged: with one more than a trace takes it is marked as lossy."""
 
+MOST_INSIDE: Final = 100
+
 _CURRENT: Final[ContextVar[TraceRecording | None]] = ContextVar("tracejudge_current_trace", default=None)
 
 
@@ -76,8 +78,9 @@ class TraceRecording:
         return name in self._offered
 
     def when_logged(self, inside: Callable[[dict[str, Any]], None]) -> bool:
-        """Calls `inside` with the fields of this trace when it is logged; False when that was already."""
-        if self._finished:
+        """Calls `inside` with the fields of this trace when it is logged; False when that was already, or when
+        `MOST_INSIDE` wait for it: one open around a whole batch must not hold all of its answers in memory."""
+        if self._finished or len(self._inside) >= MOST_INSIDE:
             return False
         self._inside.append(inside)
         return True

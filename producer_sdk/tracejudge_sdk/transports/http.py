@@ -198,9 +198,10 @@ class HttpTransport:
 
     def _unavailable(self, error: Exception) -> TransportUnavailable:
         text = " ".join(str(error).split())[:200]
-        return TransportUnavailable(
-            f"{self._name()}: {type(error).__name__}: {text}: check that a tracejudge gateway listens there"
-        )
+        remedy = "check that a tracejudge gateway listens there"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            remedy = "give a file with the certificates to trust as the queue option ca_file"
+        return TransportUnavailable(f"{self._name()}: {type(error).__name__}: {text}: {remedy}")
 
     def _hang_up(self) -> None:
         connection, self._connection = self._connection, None

@@ -257,6 +257,20 @@ def test_a_response_that_may_not_be_looked_at_costs_neither_of_two_nested_answer
     assert client.stats().logged == 2
 
 
+def test_a_trace_open_around_a_whole_batch_does_not_hold_its_answers() -> None:
+    transport = MemoryTransport()
+    client = TraceClient(app="shop", transport=transport, policy=QUICK)
+    with client.trace(query="batch") as batch:
+        for number in range(300):
+            NestedRecording(client._log, {"query": f"{number}"}, parent=batch, nested=True).finish(response="r")
+        assert client.stats().logged == 200
+    assert client.close(30)
+    answers = {trace.query: trace for trace in traces_of(transport)}
+    batch_id = answers.pop("batch").trace_id
+    assert len(answers) == 300
+    assert {trace.tags["parent_trace_id"] for trace in answers.values()} == {batch_id}
+
+
 def test_source_nodes_without_an_end_are_read_as_far_as_a_trace_takes_them() -> None:
     transport = MemoryTransport()
     client = TraceClient(app="shop", transport=transport, policy=QUICK)
