@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.support.workplace import Workplace
-from tracejudge.alerts import AlertEvent, DriftRule
+from tracejudge.alerts import Action, AlertEvent, DriftRule
 from tracejudge.clock import SystemClock
 from tracejudge.scores import JudgeId
 from tracejudge.store import ScoreFilter, Store, StoredTrace, TraceFilter
 from tracejudge.testing import make_score, make_trace
+from tracejudge_consumer.alerting.adoption import seeds
 from tracejudge_consumer.alerting.loop import AlertLoop
 from tracejudge_consumer.commands.judges.adopt import adopt  # noqa: F401 - its absence fails here, not in a subprocess
 from tracejudge_consumer.terminal.exit_status import EXIT_USAGE
@@ -288,3 +290,25 @@ def test_a_run_over_chosen_traces_starts_no_baseline(at: Workplace, store: Store
     (status,) = [one for one in first.status() if one.key.judge_id == new["judge_id"]]
     assert status.baseline is None or status.smallest_drop is None
     first.close()
+
+
+def test_hours_of_a_replay_hold_copies_of_an_answer_as_one(at: Workplace, store: Store) -> None:
+    asked = next(iter(store.traces.stream(TraceFilter())))[0]
+    copies = [asked.trace.model_copy(update={"trace_id": f"copy-{number}"}) for number in range(5)]
+    store.traces.insert([StoredTrace(trace=copy, ingested_at=asked.ingested_at) for copy in copies])
+    at("replay", "--judge", "lexical", "--run", "try-1")
+    at("judges", "adopt", "try-1")
+    (stored,) = store.user_actions.all()
+    action = Action(
+        action_id=stored.action_id,
+        at=stored.at,
+        verb="adopt",
+        matchers={name: str(value) for name, value in stored.target.items()},
+        start=stored.start,
+    )
+    (seed,) = seeds(store, [DriftRule(name="drift", type="drift", judge="lexical")], action).values()
+    traces = [stored.trace for page in store.traces.stream(TraceFilter()) for stored in page]
+    served = Counter((int(one.event_time.timestamp()) // 3600, one.query, one.response) for one in traces)
+    assert max(served.values()) == 6
+    assert sum(hour.w for hour in seed.hours) == len(traces)
+    assert sum(hour.w2 for hour in seed.hours) == sum(times**2 for times in served.values())

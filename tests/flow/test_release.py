@@ -98,6 +98,18 @@ def test_too_few_are_undecided_and_it_says_how_many_are_needed(
     shown = capsys.readouterr().out
     assert "not enough yet: needs about" in shown
     assert "more judged traces" in shown
+    assert "alone would not decide it" not in shown
+
+
+def test_where_the_old_release_was_seen_too_little_it_says_so(
+    store: Store, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.scores.insert(scores("v1", 95, 10, seed=5))
+    store.scores.insert(scores("v2", 950, 100, seed=6))
+    assert check(config) == EXIT_UNDECIDED
+    shown = capsys.readouterr().out
+    assert "needs about" not in shown
+    assert "more of v2 alone would not decide it, more of v1 may (a longer --since)" in shown
 
 
 def test_verdicts_of_two_judges_are_not_set_against_each_other(
@@ -108,7 +120,7 @@ def test_verdicts_of_two_judges_are_not_set_against_each_other(
     assert check(config) == EXIT_UNDECIDED
     shown = capsys.readouterr().err
     assert "no judge has judged both 'v2' and 'v1'" in shown
-    assert "tracejudge replay" in shown
+    assert "tracejudge rates --run NAME --by version" in shown
 
 
 def test_a_release_without_scores_and_one_against_itself_are_told(

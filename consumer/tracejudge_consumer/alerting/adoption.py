@@ -79,7 +79,7 @@ def seeds(store: Store, rules: Sequence[Rule], action: Action) -> Mapping[Series
             run_id=run_id,
             group_by=("app", *rule.group_by),
         )
-        for row in store.scores.buckets(query):
+        for row in store.scores.buckets(query, one_per_content=True):  # as alerts fold rows
             key = SeriesKey(
                 rule=rule.name,
                 environment=rule.environment,

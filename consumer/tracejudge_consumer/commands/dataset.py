@@ -153,7 +153,8 @@ def build_command(
         return
     out = console()
     out.print(
-        f"{counted(found.traffic, 'trace')}, {found.chosen} chosen ({100 * found.share:.3g} % of each day and stratum)"
+        f"{counted(found.traffic, 'trace')}, {found.chosen} chosen ({100 * found.share:.3g} % of each day and stratum, "
+        "and every labelled trace)"
     )
     out.print(f"  {found.exact_duplicates} duplicate questions, {found.near_duplicates} near duplicates")
     out.print(f"  {counted(len(found.rows), 'row')}, {found.labelled} with labels")

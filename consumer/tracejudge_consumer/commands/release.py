@@ -194,6 +194,12 @@ def _show(new: str, old: str, points: float, confidence: float, result: ReleaseC
     for line in result.lines:
         for said in _compared(line, new, names[line.judge_id] if len(result.lines) > 1 else None):
             out.print(said)
+    for line in result.lines:
+        if _waits_for_old(line):
+            out.print(
+                f"{ident(names[line.judge_id])}: more of {ident(new)} alone would not decide it, "
+                f"more of {ident(old)} may (a longer --since)"
+            )
     out.print(f"time range {asked}")
     for window in (result.new, result.old):
         out.print(f"  {_span(window)}")
@@ -202,6 +208,16 @@ def _show(new: str, old: str, points: float, confidence: float, result: ReleaseC
         if result.within is None:
             out.print("The traffic mix was checked by category only; --exact also checks languages and tags.")
     out.print(f"{_WORDS[result.verdict]}")
+
+
+def _waits_for_old(line: ReleaseLine) -> bool:
+    """Whether no number of further traces of the new release would decide: the old one's interval is too wide by
+    itself."""
+    decided = line.decided
+    covered = line.within is None or line.within.compared >= LEAST_COMPARED
+    return (
+        decided.verdict is Verdict.NOT_ENOUGH and decided.difference is not None and decided.needed is None and covered
+    )
 
 
 def _span(window: ReleaseWindow) -> str:

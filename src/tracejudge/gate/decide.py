@@ -261,9 +261,9 @@ def decided_at_least(
         decided = {"pass": Decided.PASSED, "fail": Decided.FAILED}.get(thresholds.too_few, Decided.UNDECIDED)
         return decided, f"not enough evidence: {counted(cases, 'settled case')}, {thresholds.min_cases} needed"
     if seen.high < at_least:
-        return Decided.FAILED, "worse, beyond doubt"
+        return Decided.FAILED, "worse: the whole interval is beyond the limit"
     if seen.low >= at_least:
-        return Decided.PASSED, "good, beyond doubt"
+        return Decided.PASSED, "good: the whole interval is within the limit"
     if thresholds.strict:
         return Decided.UNDECIDED, "not enough evidence: the interval includes the limit"
     return Decided.PASSED, "no evidence that it is worse"

@@ -164,8 +164,8 @@ def _of_both(
     if not both:
         ids = ", ".join(sorted(judge_id for _, judge_id, _ in rates))
         raise NothingToDecide(
-            f"no judge has judged both {new!r} and {old!r} (seen: {ids}): judge the old traces again with `tracejudge "
-            "replay`, then compare the runs"
+            f"no judge has judged both {new!r} and {old!r} (seen: {ids}): judge the traces of both again by one "
+            "judge with `tracejudge replay --run NAME`, and see `tracejudge rates --run NAME --by version`"
         )
     return both
 
