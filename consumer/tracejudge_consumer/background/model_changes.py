@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,6 +26,10 @@ from tracejudge_consumer.stages.store_calls import StoreCalls
 _LOG = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 300.0
+MOST_TOLD: Final = 10
+"""New variants of a judge that one process tells. An endpoint that names each of its replies anew makes a ticket of
+each."""
+
 _FIRST_LOOK: Final = timedelta(days=1)
 _OVERLAP: Final = timedelta(minutes=15)  # scores of slower writers
 
@@ -48,7 +53,7 @@ class ModelChanges:
         self._clock = clock
         self._announce = announce
         self._usual: dict[JudgeId, ReportedModel] = {}
-        self._known: set[tuple[str, str, str]] = set()
+        self._known: defaultdict[JudgeId, set[tuple[str, str]]] = defaultdict(set)
         self._looked_until: datetime | None = None
         self._looked_at = 0.0
 
@@ -69,17 +74,19 @@ class ModelChanges:
         events = []
         for one in found:
             usual = self._usual.setdefault(one.judge_id, one)
-            variant = (one.judge_id, one.model, one.fingerprint)
-            if variant in self._known:
+            known = self._known[one.judge_id]
+            variant = (one.model, one.fingerprint)
+            if variant in known or len(known) > MOST_TOLD:
                 continue
-            self._known.add(variant)
+            known.add(variant)
             if usual is not one:
-                events.append(model_changed(usual, one))
+                events.append(model_changed(usual, one, last=len(known) > MOST_TOLD))
         return events
 
 
-def model_changed(usual: ReportedModel, new: ReportedModel) -> AlertEvent:
-    """The event of one new variant; its id follows from the variant alone, so that it is told once."""
+def model_changed(usual: ReportedModel, new: ReportedModel, *, last: bool = False) -> AlertEvent:
+    """The event of one new variant; its id follows from the variant alone, so that it is told once. `last`: the
+    event says that no further variant of this judge is told."""
     variant = "\n".join((new.judge_id, new.model, new.fingerprint, "judge_changed"))
     return AlertEvent(
         event_id=hashlib.sha256(variant.encode("utf-8", "replace")).hexdigest()[:32],
@@ -95,7 +102,8 @@ def model_changed(usual: ReportedModel, new: ReportedModel) -> AlertEvent:
         heuristic=False,
         at=new.first_at,
         summary=f"judge {new.judge_id.rpartition('@')[0]} is answered by {_named(new)} instead of {_named(usual)}: "
-        "its verdicts may differ from now on",
+        "its verdicts may differ from now on"
+        + (f". This is change {MOST_TOLD} of this judge, and the last that is told" if last else ""),
         evidence={
             "model": new.model,
             "fingerprint": new.fingerprint,
