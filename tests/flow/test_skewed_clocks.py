@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.support.running_pipeline import make_pipeline
 from tests.support.scripted_panel import ScriptedPanel
 from tests.support.workplace import Workplace
 from tracejudge.alerts import Engine, MinimumRule
+from tracejudge.alerts.rules.rule import RULE
 from tracejudge.clock import SystemClock
 from tracejudge.scores import Outcome, Score
 from tracejudge.store import RateQuery, ScoreFilter, Store
@@ -100,3 +102,21 @@ def test_a_fall_judged_on_a_machine_that_is_an_hour_behind_is_told(
     monkeypatch.setattr(SystemClock, "now", lambda clock: own(clock) - HOUR)
     consume(100, response="Whales sing in the arctic sea at night.")
     assert [event.kind for event in loop.tick()] == ["firing"]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"name": "r", "judge": "lexical", "minimum": 0.9},
+        {"name": "r", "type": "threshold", "judge": "lexical", "below": 0.9, "window": "10m"},
+    ],
+    ids=["minimum", "threshold"],
+)
+def test_an_app_whose_every_trace_is_two_hours_ahead_is_watched_by_when_they_arrive(rule: dict[str, Any]) -> None:
+    """Local time sent as UTC: it has no believable event time, and still a fall must be told."""
+    engine = Engine([RULE.validate_python(rule)])
+    scores = [
+        make_score(n, passed=n < 200, event_time=at + 2 * HOUR, judged_at=at)
+        for n, at in ((n, NOW + timedelta(seconds=20 * n)) for n in range(300))
+    ]
+    assert "firing" in [event.kind for event in engine.fold(scores)]

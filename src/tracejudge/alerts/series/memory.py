@@ -61,6 +61,12 @@ class SeriesMemory:
         self.begun: Mapping[str, Any] | None = None  # where its baseline came from, until an event has said so
 
     @property
+    def complete_until(self) -> datetime | None:
+        """The event time believed complete: the watermark, or the arrival of the last trace where every one so far is
+        from the future (local time sent as UTC), since such a series would otherwise never be decided."""
+        return self.watermark.at or self.last_judged_at
+
+    @property
     def evidence_hours(self) -> float:
         """The evidence for a drop, in hours, to compare with the alarm level; constant while an alert is open."""
         return self.detector.evidence_hours

@@ -62,6 +62,9 @@ class Series(SeriesMemory):
         before = self.watermark
         reached = self.watermark = before.seen(event_time, arrived_at=judged_at)
         hours = 0.0 if reached is before else min(reached.advance_s(before) / 3600.0, LONGEST_STEP_H)
+        if reached.at is None and self.last_judged_at is not None:
+            # Every trace so far is from the future (`complete_until`): time passes as they arrive.
+            hours = min(max(0.0, (judged_at - self.last_judged_at).total_seconds() / 3600.0), LONGEST_STEP_H)
         if self.last_judged_at is None or judged_at > self.last_judged_at:
             self.last_judged_at = judged_at
             self.first_judged_at = self.first_judged_at or judged_at

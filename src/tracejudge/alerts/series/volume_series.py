@@ -70,7 +70,7 @@ class VolumeSeries(Series):
 
     def _close_hours(self, judged_at: datetime) -> Turn | None:
         """Takes the hours that are over, one after the other, up to the first that changes something."""
-        mark = self.watermark.at
+        mark = self.complete_until
         if mark is None or not self._open:
             return None
         end = (mark - _EPOCH) // _HOUR - 1  # the first hour that is not over

@@ -83,7 +83,7 @@ class WindowSeries(Series):
 
     def _decide(self, judged_at: datetime) -> Turn | None:
         """Decides the oldest window that is complete; one with each row, so that each has its own event."""
-        rule, mark = self.threshold, self.watermark.at
+        rule, mark = self.threshold, self.complete_until
         if not self._open or mark is None:
             return None
         number = min(self._open)
