@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import urllib.error
@@ -48,6 +49,21 @@ def test_live_and_ready_follow_the_health() -> None:
         metrics.partitions.set(3)
         assert b"tracejudge_partitions 3.0" in get(port, "/metrics")[1]
         assert get(port, "/etc/passwd")[0] == 404
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/ready", "/live"])
+def test_a_web_page_behind_a_name_for_loopback_reads_nothing(path: str) -> None:
+    with status_server(Health(ManualClock()), Metrics().registry, host="127.0.0.1", port=0) as port:
+        for name, refused in (
+            ("evil.test", True),
+            (f"localhost:{port}", False),
+            ("[::1]:1", False),
+            ("10.0.0.1", False),
+        ):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection.request("GET", path, headers={"Host": name})
+            assert (connection.getresponse().status == 403) is refused
+            connection.close()
 
 
 def test_clients_that_say_nothing_keep_nobody_from_an_answer(capfd: pytest.CaptureFixture[str]) -> None:

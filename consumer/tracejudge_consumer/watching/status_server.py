@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import socket
 import threading
@@ -94,7 +95,7 @@ def status_server(health: Watched, registry: CollectorRegistry, *, host: str, po
     Raises SettingsError when the address cannot be bound.
     """
     try:
-        server = make_server(host, port, _app(health, registry), server_class=_Server, handler_class=_Quiet)
+        server = make_server(host, port, _app(health, registry, host), server_class=_Server, handler_class=_Quiet)
     except OSError as error:
         fault = f"metrics: {host}:{port} cannot be bound ({error.strerror}); choose another port, or 0 for none"
         raise SettingsError([fault]) from error
@@ -107,14 +108,33 @@ def status_server(health: Watched, registry: CollectorRegistry, *, host: str, po
         server.server_close()
 
 
-def _app(health: Watched, registry: CollectorRegistry) -> _App:
+def _addressed(name: str) -> bool:
+    """Whether a Host header names an address, or this machine: a name that somebody else gave to 127.0.0.1 lets a web
+    page read what it is answered."""
+    name = name.strip().lower()
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    return name in ("", "localhost") or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _app(health: Watched, registry: CollectorRegistry, host: str) -> _App:
     metrics: _App = make_wsgi_app(registry)
+    on_loopback = host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
-        if path == "/metrics":
+        if on_loopback and not _addressed(environ.get("HTTP_HOST", "")):
+            status, body = "403 Forbidden", b'{"error": "Host is neither an address nor localhost: ask by one of them"}'
+        elif path == "/metrics":
             return metrics(environ, start)
-        if path in ("/live", "/ready"):
+        elif path in ("/live", "/ready"):
             report = health.report()
             fine = report.live if path == "/live" else report.ready
             status = "200 OK" if fine else "503 Service Unavailable"

@@ -221,6 +221,7 @@ def judged_texts(facts: Facts) -> list[str]:
         facts.query,
         facts.response,
         facts.second_response,
+        facts.reference,
         *facts.passages,
         *[turn.text for turn in facts.history],
     ]
