@@ -8,6 +8,7 @@ that one (it was judged late, by a successor).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,8 +17,12 @@ from tracejudge.store.connection import Connection
 from tracejudge.store.judges import Judges
 from tracejudge.store.queries import RateQuery, is_trace_field
 from tracejudge.store.rows import Adoption, BucketRow
+from tracejudge.store.stretches import stretches
 from tracejudge.store.table import Where
 from tracejudge.store.values import EPOCH, bound_instant, from_milliseconds
+
+_AT_ONCE: Final = 300_000
+"""About as many rows are counted by a statement: what it holds grows with them."""
 
 SUMS: Final = (
     "countIf(outcome != 'invalid')",
@@ -78,26 +83,44 @@ def pane_start(query: RateQuery, number: int) -> Any:
 def raw_buckets(
     connection: Connection, judges: Judges, query: RateQuery, *, one_per_content: bool = False
 ) -> list[BucketRow]:
-    """Answers the query from the rows themselves.
+    """Answers the query from the rows themselves, a stretch of time after the other, so that memory stays bounded.
 
     `one_per_content`: rows of equal content within an hour (UTC) of an app are one observation of their summed weight.
     Counts and rates do not change by it; squares of weights, and with them the interval, are of the observations.
     """
     if query.end <= query.start:
         return []
-    where = window(query).equal("run_id", query.run_id)
-    source = f"scores FINAL {where}"
     adopted = [] if query.judge is not None and "@" in query.judge else judges.adoptions(query.judge)
     names = {one.judge_name for one in adopted if sum(other.judge_name == one.judge_name for other in adopted) > 1}
-    if names:
-        live = _live(where, [one for one in adopted if one.judge_name in names])
-        source = (
-            f"(SELECT * FROM scores FINAL {where} ORDER BY {live} DESC, judged_at, judge_id "
-            "LIMIT 1 BY environment, app, event_time, trace_id, judge_name, "
-            f"if(judge_name IN {{several:Array(String)}}, '', judge_id))"
-        )
-        where.parameters["several"] = sorted(names)
-    source, columns = with_trace_fields(query, where, source)
+    several = [one for one in adopted if one.judge_name in names]
+    found: dict[tuple[Any, ...], BucketRow] = {}
+    for start, end in stretches(
+        connection, "scores", query.start, query.end, environment=query.environment, app=query.app, rows=_AT_ONCE
+    ):
+        if start is None or end is None or end <= start:
+            continue
+        part = replace(query, start=start, end=end)
+        for row in _counted(connection, query, part, several, one_per_content=one_per_content):
+            key = (row.start, row.judge_name, row.judge_id, row.stratum, *row.group.values())
+            before = found.get(key)
+            if before is not None:
+                heuristic = row.heuristic or before.heuristic
+                row = replace(row, bucket=before.bucket + row.bucket, heuristic=heuristic)
+            found[key] = row
+    return [found[key] for key in sorted(found)]
+
+
+def _counted(
+    connection: Connection, query: RateQuery, part: RateQuery, several: list[Adoption], *, one_per_content: bool
+) -> list[BucketRow]:
+    """The counts of `part` of the query's time, in the query's panes. `several`: the adoptions of names with more than
+    one."""
+    where = window(part).equal("run_id", query.run_id)
+    source = f"scores FINAL {where}"
+    if several:
+        where.parameters["several"] = sorted({one.judge_name for one in several})
+        source = f"scores FINAL {where} AND {_standing(where, _live(where, several))}"
+    source, columns = with_trace_fields(part, where, source)
     grouped = "".join(f", {columns.get(name, name)}" for name in query.group_by)
     at = pane(query, "toUnixTimestamp64Milli(event_time)")
     if one_per_content:
@@ -111,17 +134,32 @@ def raw_buckets(
             f"{w} AS w, {wx} AS wx, {ws} AS ws{', ' * bool(inner)}{inner} FROM {source} GROUP BY pane, judge_name, "
             f"judge_id, stratum, environment, app, toStartOfHour(event_time), content_hash, "
             f"if(content_hash = '', trace_id, ''){outer}) "
-            f"GROUP BY pane, judge_name, judge_id, stratum{outer} ORDER BY pane, judge_name, judge_id, stratum{outer}",
+            f"GROUP BY pane, judge_name, judge_id, stratum{outer}",
             where.parameters,
         )
-        return [bucket_row(query, row) for row in rows]
-    rows = connection.query(
-        f"SELECT {at} AS pane, judge_name, judge_id, stratum, "
-        f"max(has(flags, 'heuristic')), {', '.join(SUMS)}{grouped} FROM {source} "
-        f"GROUP BY pane, judge_name, judge_id, stratum{grouped} ORDER BY pane, judge_name, judge_id, stratum{grouped}",
-        where.parameters,
-    )
+    else:
+        rows = connection.query(
+            f"SELECT {at} AS pane, judge_name, judge_id, stratum, "
+            f"max(has(flags, 'heuristic')), {', '.join(SUMS)}{grouped} FROM {source} "
+            f"GROUP BY pane, judge_name, judge_id, stratum{grouped}",
+            where.parameters,
+        )
     return [bucket_row(query, row) for row in rows]
+
+
+def _standing(where: Where, live: str) -> str:
+    """SQL that is true for one row of each trace under a name with several JudgeIds, and for all rows of other names.
+
+    Nearly all are the live one's, which nothing beats; only traces that have another are looked at together.
+    """
+    named = "judge_name IN {several:Array(String)}"
+    key = "environment, app, event_time, trace_id, judge_name"
+    others = f"({key}) IN (SELECT {key} FROM scores {where} AND {named} AND NOT {live})"
+    return (
+        f"({live} OR NOT {named} OR ({key}, judge_id) IN (SELECT {key}, "
+        f"argMin(judge_id, (NOT {live}, judged_at, judge_id)) FROM scores FINAL {where} AND {named} AND {others} "
+        f"GROUP BY {key}))"
+    )
 
 
 def with_trace_fields(query: RateQuery, where: Where, source: str) -> tuple[str, dict[str, str]]:

@@ -25,8 +25,10 @@ def stretches(
     *,
     environment: str | None = None,
     app: str | None = None,
+    rows: int = _ROWS,
 ) -> Iterator[tuple[datetime | None, datetime | None]]:
-    """[start, end) of event time in order, cut at full hours (UTC). They tile it whatever is stored meanwhile."""
+    """[start, end) of event time in order, cut at full hours (UTC), of about `rows` each. They tile it whatever is
+    stored meanwhile."""
     where = Where().equal("environment", environment).equal("app", app)
     if start is not None:
         where.add("event_time >= {start:DateTime64(6, 'UTC')}", start=bound_instant("start", start))
@@ -38,10 +40,10 @@ def stretches(
         where.parameters,
     )
     held = 0
-    for hour, rows in hours:
-        if held and held + int(rows) > _ROWS:
+    for hour, count in hours:
+        if held and held + int(count) > rows:
             cut = EPOCH + timedelta(seconds=int(hour))
             yield start, cut
             start, held = cut, 0
-        held += int(rows)
+        held += int(count)
     yield start, end
