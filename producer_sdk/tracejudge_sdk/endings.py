@@ -8,10 +8,12 @@ import signal
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, Protocol
 
 from tracejudge_sdk.errors import ConfigError
+from tracejudge_sdk.notices import debug
 
 
 class Ending(Protocol):
@@ -77,14 +79,24 @@ def register_sigterm(ending: Ending) -> None:
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
     if callable(_previous):
         for ending in list(_ON_SIGTERM):
-            ending.flush_before_end()
+            _could(ending.flush_before_end)
         _previous(number, frame)
         return
-    for ending in list(_ON_SIGTERM):
-        ending.close_at_exit()
+    closed = [_could(ending.close_at_exit) for ending in list(_ON_SIGTERM)]
+    if not all(closed):
+        raise SystemExit(128 + number)  # the exit closes what is left
     # As if we had not been there: the parent sees a process ended by this signal.
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
+
+
+def _could(wait: Callable[[], object]) -> bool:
+    try:
+        wait()
+    except Exception as error:  # noqa: BLE001 - gevent handles signals where nothing may wait; the process must end
+        debug("tracejudge: SIGTERM arrived where nothing can be sent: %s", type(error).__name__)
+        return False
+    return True
 
 
 def _close(reference: weakref.ref[Ending]) -> None:

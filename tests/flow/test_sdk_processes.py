@@ -291,3 +291,35 @@ print(logged + handled, stats.logged, stats.sent + stats.dropped_total, stats.qu
     )
     called, logged, settled, bytes_left = map(int, out.split())
     assert (logged, settled, bytes_left) == (called, called, 0)
+
+
+@pytest.mark.parametrize(("handler", "status"), [("", 143), ("signal.signal(signal.SIGTERM, ended)", 7)])
+def test_sigterm_that_arrives_where_nothing_may_wait_ends_the_process_all_the_same(
+    path: Path, handler: str, status: int
+) -> None:
+    """gevent calls handlers of signals in its event loop, where whatever waits raises."""
+    _run(
+        f"""
+import signal, threading
+from tracejudge_sdk import SendPolicy
+def ended(number, frame):
+    sys.exit(7)
+{handler}
+client = TraceClient(URL, app="shop", handle_sigterm=True, policy=SendPolicy(linger_s=3600))
+client.log(query="first")
+client.flush(30)
+client.log(query="last")
+wait, calls = threading.Condition.wait, []
+def once(condition, timeout=None):
+    if threading.current_thread() is threading.main_thread() and not calls:
+        calls.append(1)
+        raise AssertionError("impossible to call a blocking function here")
+    return wait(condition, timeout)
+threading.Condition.wait = once
+os.kill(os.getpid(), signal.SIGTERM)
+threading.Event().wait(30)
+""",
+        path,
+        status=status,
+    )
+    assert _queries(path) == ["first", "last"]
