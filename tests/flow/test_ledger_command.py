@@ -195,3 +195,14 @@ def test_of_one_app_the_terms_add_up_and_dead_letters_are_said_to_be_of_all(
     text = said(capsys, "--app", "help", "--environment", "staging", expect=EXIT_DONE)
     assert "no traces between" in text
     assert "UTC in this slice" in text
+
+
+def test_traces_dated_after_the_present_are_named_and_not_passed_over(
+    settings: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Local time sent as UTC: hours ahead, and so in no window that ends now."""
+    traces = [make_trace(n, event_time=NOW + timedelta(hours=5, minutes=n)) for n in range(3)]
+    store.traces.insert([StoredTrace(trace=trace, ingested_at=NOW) for trace in traces])
+    assert "3 traces dated later: " in said(capsys, expect=EXIT_DONE)
+    assert json.loads(said(capsys, "--json", expect=EXIT_DONE))["dated_later"] == 3
+    assert "dated later" not in said(capsys, "--until", f"{NOW:%Y-%m-%dT%H:%M:%SZ}", expect=EXIT_DONE)

@@ -11,7 +11,7 @@ import click
 
 from tracejudge.counted import counted
 from tracejudge.scores import LIVE_RUN, RESERVED_RUNS, SHADOW_RUN, Decision
-from tracejudge.store import LedgerLine
+from tracejudge.store import LedgerLine, TraceFilter
 from tracejudge_consumer.choosing.named_run import require_run
 from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.settings import Settings, load_settings
@@ -68,6 +68,9 @@ def command(
         if not lines:
             require_run(store, run_id)
             require_slice(store, environment=environment, app=app)
+        later = 0
+        if until is None:
+            later = store.traces.count(TraceFilter(start=end, environment=environment, app=app))
         run = None if run_id in RESERVED_RUNS else store.runs.get(run_id)
     # A run that ended has a verdict or a reason for all it chose; the other traces of that time are no gap. Nor is
     # what nobody complained about, or asked for by hand.
@@ -85,6 +88,7 @@ def command(
     hints = _hints(lines, settings)
     if as_json:
         facts = {"since": since, "until": end, "run": run_id, "environment": environment, "app": app, "lines": lines}
+        facts["dated_later"] = later
         click.echo(to_json({**facts, "dead_letters": dead, "dead_letters_by_partition": places, "hints": hints}))
         return EXIT_FAILED if gaps else EXIT_DONE
     out = console()
@@ -99,6 +103,11 @@ def command(
     # What could not be read names no app: none of them may pass for one of the slice's, or for none.
     whose = "" if app is environment is None or not dead else ", of all apps and environments"
     out.print(f"not included: {dead_letters(dead)}{whose}, by read time")
+    if later:
+        out.print(
+            f"not included: {counted(later, 'trace', 'traces')} dated later: a service's clock is ahead, or it sends "
+            "local time as UTC; `tracejudge find` shows the latest with their apps"
+        )
     if places:
         out.print(dead_table(places, hourly=hourly))
     for said in _remarks(lines, hints=hints, gaps=gaps, remedy=_remedy(run_id)):
