@@ -152,3 +152,18 @@ def test_a_copy_that_could_not_be_judged_takes_no_place() -> None:
     settled = make_score(1, content_hash="f" * 32)
     seen = compare([Pair(key=invalid.key, a=invalid, b=invalid), Pair(key=settled.key, a=settled, b=settled)])
     assert (seen.pairs, seen.settled, seen.agreement.counts.n) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(("pairs", "flips", "told"), [(3, 3, False), (100, 5, False), (100, 6, True)])
+def test_words_and_p_agree_where_few_verdicts_flipped(pairs: int, flips: int, told: bool) -> None:
+    scores = [(make_score(number), make_score(number, passed=number >= flips)) for number in range(pairs)]
+    labels = {a.key: True for a, _ in scores}
+    seen = compare([Pair(key=a.key, a=a, b=b) for a, b in scores], labels_a=labels, labels_b=labels)
+    assert seen.agreement.difference is not None
+    assert seen.agreement.difference.high < 0, "by the interval alone one would claim it"
+    assert seen.agreement.mcnemar_p is not None
+    assert (seen.agreement.mcnemar_p < 0.05) is told
+    words = in_words(seen)
+    assert words[0].startswith("B passes fewer") is told
+    assert (f"{flips} flips may be chance" in words[0]) is not told
+    assert words[1].startswith("A agrees with human labels more often") is told

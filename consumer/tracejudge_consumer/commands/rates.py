@@ -50,9 +50,9 @@ Examples:
 
 The pass rate weights each judged trace by 1 / its inclusion probability. The 95 % interval is Wilson's, on the
 effective sample size. `plain` is the unweighted rate; the two differ where sampling rates differ. Repeats of the same
-question and answer count once per hour. The estimate is stratified where stratum sizes are known, that is, where
-sampling alone left traces unjudged. Windows of more than 200 000 traces are read from per-minute sums, which support
-neither; --exact reads every row of these too.""",
+question and answer count once per hour; traces of one conversation count as independent. The estimate is stratified
+where stratum sizes are known, that is, where sampling alone left traces unjudged. Windows of more than 200 000 traces
+are read from per-minute sums, which support neither; --exact reads every row of these too.""",
 )
 @config_option
 @json_option

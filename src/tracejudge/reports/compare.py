@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tracejudge.comparing.accuracy import Accuracy, LabelCounts, accuracy
 from tracejudge.comparing.paired import (
@@ -17,6 +18,9 @@ from tracejudge.counted import counted
 from tracejudge.scores import Bucket, JudgeId, Outcome, Score, TraceKey
 from tracejudge.store import Pair
 from tracejudge.windows import PassRate, pass_rate
+
+_CHANCE: Final = 0.05
+"""Below this p of McNemar's test a difference may be told in words, as its interval is one of 95 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +219,7 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
         if len(side.judge_ids) > 1
     ]
     low, high, seen = 100 * difference.low, 100 * difference.high, comparison.agreement.counts.n
-    if difference.low > 0 or difference.high < 0:
+    if _shown(comparison.agreement):
         more, width = difference.low > 0, 100 * abs(difference.value)
         near, far = sorted((abs(low), abs(high)))
         by = f"by {width:.1f} points ({near:.1f} to {far:.1f})"
@@ -230,12 +234,15 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
             if answers
             else f"{_these(seen, 'answer')} not show whether {b} passes more or fewer than {a}"
         )
-        said.append(f"{asked}: anything from {low:+.1f} to {high:+.1f} points is possible.")
+        why = f"anything from {low:+.1f} to {high:+.1f} points is possible"
+        if difference.low > 0 or difference.high < 0:
+            why = f"{counted(comparison.agreement.counts.n - comparison.agreement.counts.same, 'flip')} may be chance"
+        said.append(f"{asked}: {why}.")
     if answers:
         return said
     if comparison.correct is not None and (gain := comparison.correct.difference) is not None:
         labelled = counted(comparison.correct.counts.n, "labelled answer")
-        if gain.low > 0 or gain.high < 0:
+        if _shown(comparison.correct):
             better, worse = (b, a) if gain.low > 0 else (a, b)
             said.append(f"{better} agrees with human labels more often than {worse}, on {labelled}.")
         else:
@@ -246,6 +253,13 @@ def in_words(comparison: Comparison, *, a: str = "A", b: str = "B", answers: boo
             "verdicts show none."
         )
     return said
+
+
+def _shown(agreement: Agreement) -> bool:
+    """Whether the pairs show a difference: by its interval and by the exact test, which a few flips never pass."""
+    difference, p = agreement.difference, agreement.mcnemar_p
+    beyond = difference is not None and (difference.low > 0 or difference.high < 0)
+    return beyond and p is not None and p < _CHANCE
 
 
 def _these(number: int, noun: str) -> str:
