@@ -48,7 +48,8 @@ def after_control_tokens(system: str, user: str) -> str:
     """Takes chat-template control tokens in a message for real ones, as some servers do."""
     return "\n".join(
         re.findall(
-            r"<\|(?:im_start|start_header_id|system)\|>\s*(?:system)?(.*?)(?:<\|im_end\|>|<\|end\|>|<\|eot_id\|>|\Z)",
+            r"(?:<\|(?:im_start|start_header_id|system)\|>|<start_of_turn>|\[INST\])\s*(?:system|user|model)?"
+            r"(.*?)(?:<\|im_end\|>|<\|end\|>|<\|eot_id\|>|<end_of_turn>|\[/INST\]|</s>|\Z)",
             user,
             re.DOTALL,
         )

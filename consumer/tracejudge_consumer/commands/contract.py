@@ -92,7 +92,7 @@ def _show_sums(file: str, findings: FileFindings, *, hidden: int) -> None:
         click.echo(f"... and {counted(hidden, 'more line')}; --max-lines shows them")
     taken = findings.lines - findings.refused
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(findings.kinds.items())) or "none"
-    click.echo(f"{file}: {counted(findings.lines, 'line')}, {taken} taken ({kinds}), {findings.refused} refused")
+    click.echo(f"{ident(file)}: {counted(findings.lines, 'line')}, {taken} taken ({kinds}), {findings.refused} refused")
     for label, counts in (("refused", findings.reasons), ("note", findings.notes)):
         for reason, count in counts.most_common(20):
             click.echo(f"  {count} {label}: {one_line(reason)}")
