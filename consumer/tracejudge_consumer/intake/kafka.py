@@ -18,14 +18,17 @@ from kafka.errors import (
     FencedInstanceIdError,
     IllegalGenerationError,
     KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
     RebalanceInProgressError,
     UnknownMemberIdError,
+    UnsupportedCodecError,
 )
 from kafka.structs import OffsetAndMetadata
 
 from tracejudge.clock import Clock, SystemClock
 from tracejudge_consumer.intake import PartitionKey, PartitionListener, RawRecord
-from tracejudge_consumer.intake.kafka_connect import connect, no_access, sleep
+from tracejudge_consumer.intake.kafka_connect import connect, no_access, no_codec, no_place, sleep
 from tracejudge_consumer.intake.ownership import ThreadOwnership
 
 _LOG = logging.getLogger(__name__)
@@ -83,6 +86,10 @@ class KafkaIntake:
             found = self._consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=max_records)
         except AuthorizationError as error:
             raise no_access(self._topic, self._group, error) from error
+        except UnsupportedCodecError as error:
+            raise no_codec(self._topic, error) from error
+        except (NoOffsetForPartitionError, OffsetOutOfRangeError) as error:
+            raise no_place(self._topic, self._group, error) from error
         except KafkaError as error:
             if not self._failing:
                 self._failing = True

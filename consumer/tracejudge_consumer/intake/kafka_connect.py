@@ -99,3 +99,25 @@ def no_access(topic: str, group: str, error: Exception) -> SettingsError:
             f"on topic {topic!r} and READ on group {group!r}"
         ]
     )
+
+
+def no_codec(topic: str, error: Exception) -> SettingsError:
+    """Records are compressed by a library that is not installed here: no waiting makes them readable."""
+    return SettingsError(
+        [
+            f"queue: records of topic {topic!r} are compressed in a way that this installation cannot read ({error}): "
+            "install the library where the consumer runs (pip install python-snappy, lz4 or zstandard) and start it "
+            "again; nothing was committed beyond these records"
+        ]
+    )
+
+
+def no_place(topic: str, group: str, error: Exception) -> SettingsError:
+    """Only where `auto_offset_reset` is "none" does the client ask where to begin."""
+    return SettingsError(
+        [
+            f'queue_options.auto_offset_reset: "none" says nothing about where group {group!r} begins in topic '
+            f'{topic!r}, where it has no valid offset ({error!r}): write "earliest" or "latest", or set the '
+            "group's offsets with kafka-consumer-groups.sh --reset-offsets"
+        ]
+    )
