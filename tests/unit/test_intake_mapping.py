@@ -131,6 +131,21 @@ def test_without_a_time_of_its_own_a_record_has_that_of_the_queue() -> None:
     assert (trace.status, trace.response) == ("error", None)
 
 
+@pytest.mark.parametrize(
+    ("stamp", "words"),
+    [
+        (-1, "the time that the queue has of the record is none: no time"),
+        (1_700_000_000, "the time that the queue has of the record is 1700000000 ms since 1970"),
+    ],
+)
+def test_a_time_of_the_queue_that_is_no_time_of_an_answer_is_refused(stamp: int, words: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        read({"query": "q"}, {"q": "?"}, timestamp_ms=stamp)
+    assert (caught.value.reason, caught.value.field) == ("unmapped", "event_time")
+    assert words in str(caught.value)
+    assert "map event_time" in str(caught.value)
+
+
 def test_every_field_can_be_mapped() -> None:
     assert set(MappingSettings.model_fields) == set(Trace.model_fields) - {
         "schema_version", "kind", "truncated", "lossy", "sdk",
@@ -176,6 +191,23 @@ def test_records_of_our_own_form_pass_as_they_are() -> None:
     assert read(SIX_LINES, encode(ours)) == ours
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        {"schema_version": "1.36.0", "kind": "SPAN_KIND_SERVER"},
+        {"schema_version": 3, "kind": "rag_answer"},
+        {"schema_version": 3, "kind": 2},
+        {"schema_version": "2", "kind": "trace"},
+    ],
+)
+def test_somebody_elses_version_and_kind_do_not_make_a_record_ours(theirs: dict[str, Any]) -> None:
+    assert read(SIX_LINES, {**FOREIGN, **theirs}).query == "q?"
+
+
+def test_a_record_of_ours_that_is_too_new_is_still_said_to_be() -> None:
+    assert refusal(SIX_LINES, {"schema_version": 2, "kind": "trace", "trace_id": "t"}).reason == "schema_too_new"
+
+
 # -- times -------------------------------------------------------------------------------------------------------------
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -217,7 +249,7 @@ def test_b38_the_zone_of_this_machine_plays_no_part(monkeypatch: pytest.MonkeyPa
     [
         ({}, "2026-01-01T12:00:00", 'zone = "UTC"'),
         ({}, 1767268800, 'format = "epoch_s"'),
-        ({}, "1767268800", "not an instant of format 'iso'"),
+        ({}, "1767268800", 'not an instant of format \'iso\'; a number needs format = "epoch_s" or "epoch_ms"'),
         ({}, "yesterday", "not an instant"),
         ({"format": "epoch_ms"}, "soon", "not a number"),
         ({"format": "epoch_ms"}, True, "not a number"),

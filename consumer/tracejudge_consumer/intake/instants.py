@@ -25,7 +25,7 @@ _ISO: Final = TypeAdapter(datetime)
 def instant_of(value: Any, source: TimeSource, *, now: Callable[[], datetime]) -> datetime:
     """Raises ValueError for what is no instant, in words that go on after "the path leads to"."""
     if source.format in _PER_SECOND:
-        return _plausible(_number(value), source.format, now())
+        return plausible(_number(value), source.format, now())
     if not isinstance(value, str):
         raise ValueError(f'{value!r:.60}: a number needs format = "epoch_s" or "epoch_ms"')
     try:
@@ -36,7 +36,8 @@ def instant_of(value: Any, source: TimeSource, *, now: Callable[[], datetime]) -
         else:
             raise ValueError("not a date")
     except (ValueError, ValidationError):
-        raise ValueError(f"{value!r:.60}, which is not an instant of format {source.format!r}") from None
+        units = '; a number needs format = "epoch_s" or "epoch_ms"' if value.strip().isdecimal() else ""
+        raise ValueError(f"{value!r:.60}, which is not an instant of format {source.format!r}{units}") from None
     if moment.tzinfo is None:
         if source.zone is None:
             raise ValueError(f'{value!r:.60}, which names no time zone: set zone = "UTC", or the zone it is written in')
@@ -44,7 +45,8 @@ def instant_of(value: Any, source: TimeSource, *, now: Callable[[], datetime]) -
     return moment
 
 
-def _plausible(value: int | float, unit: str, now: datetime) -> datetime:
+def plausible(value: int | float, unit: str, now: datetime) -> datetime:
+    """The instant that a number stands for. Raises ValueError where no answer was served then, with the unit meant."""
     moment = _since_epoch(value, unit)
     latest = now + _AHEAD
     if moment is not None and _EARLIEST <= moment <= latest:

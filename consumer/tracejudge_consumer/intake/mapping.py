@@ -12,12 +12,12 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import Any, Final
 
 from tracejudge.clock import Clock, SystemClock
 from tracejudge_consumer.intake import RawRecord
-from tracejudge_consumer.intake.instants import instant_of
+from tracejudge_consumer.intake.instants import instant_of, plausible
 from tracejudge_consumer.intake.mapping_settings import (
     MappingSettings,
     NodesSource,
@@ -30,7 +30,6 @@ from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError
 from tracejudge_sdk.trace import SCHEMA_VERSION, Record
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NUMBERS: Final = frozenset({"latency_ms", "head_probability"})
 _PROSE: Final = frozenset({"query", "response", "error", "reference"})  # a number here is a mistake of the path
 _OFTEN_CONST: Final = frozenset(
@@ -46,7 +45,7 @@ class ForeignForm:
     """
 
     def __init__(self, settings: MappingSettings, *, clock: Clock | None = None) -> None:
-        clock = clock or SystemClock()
+        self.clock = clock = clock or SystemClock()
         self._paths: dict[str, str] = {}
         self._readers: dict[str, Callable[[Any], Any]] = {}
         for name in MappingSettings.model_fields:
@@ -73,7 +72,7 @@ class ForeignForm:
 
     def values(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """The trace fields that the record holds. Raises RecordError `unmapped`, naming field and path."""
-        if "schema_version" in value and "kind" in value:
+        if _is_ours(value):
             return dict(value)
         found = {}
         for name, read in self._readers.items():
@@ -120,12 +119,28 @@ class MappedReader:
             found["kind"], found["schema_version"] = "trace", SCHEMA_VERSION
             _default(found, "app", self._app)
             _default(found, "trace_id", f"map-{hashlib.sha256(raw.value).hexdigest()[:24]}")
-            _default(found, "event_time", _EPOCH + timedelta(milliseconds=raw.timestamp_ms))
+            if found.get("event_time") is None:
+                found["event_time"] = self._time_of(raw)
             _default(found, "status", "error" if found.get("response") is None else "ok")
         try:
             return codec.from_object(found)
         except RecordError as error:
             raise self._form.explain(error) from error.__cause__
+
+    def _time_of(self, raw: RawRecord) -> datetime:
+        """When the queue says that the record was written: its producer may have set no time, or one in seconds."""
+        try:
+            return plausible(raw.timestamp_ms, "epoch_ms", self._form.clock.now())
+        except ValueError:
+            found = "none" if raw.timestamp_ms < 0 else f"{raw.timestamp_ms} ms since 1970"
+            words = f"event_time: no path leads to it, and the time that the queue has of the record is {found}"
+            remedy = "no time of an answer; map event_time, or correct the timestamps of the producer"
+            raise RecordError("unmapped", f"{words}: {remedy}", field="event_time") from None
+
+
+def _is_ours(value: Mapping[str, Any]) -> bool:
+    """Whether a record has our own form. Others have a version and a kind of their own, spans of OpenTelemetry do."""
+    return type(value.get("schema_version")) is int and value.get("kind") in ("trace", "part", "feedback")
 
 
 def _const_hint(name: str, path: str) -> str:
