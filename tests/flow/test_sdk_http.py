@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import logging
 import socket
@@ -12,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import trustme
@@ -435,6 +436,60 @@ def test_an_early_hint_is_no_answer_and_the_next_request_does_not_read_the_last_
         for status in ("103", "503"):
             with pytest.raises(TransportUnavailable, match=f"HTTP status {status}"):
                 transport.send(batch(1))
+
+
+class Firewall(http.server.BaseHTTPRequestHandler):
+    """A gateway behind something that refuses texts it does not like; or everything, where `closed`."""
+
+    closed = False
+    taken: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        queries = [json.loads(line)["query"] for line in body.splitlines()]
+        if self.closed or "<script>" in queries:
+            self._say(403, b'{"error": {"code": 403, "message": "Forbidden"}}')
+        elif not queries:
+            self._say(400, b'{"error": {"reason": "empty"}}')
+        else:
+            self.taken.extend(queries)
+            self._say(200, json.dumps({"lines": [{"status": "accepted"} for _ in queries]}).encode())
+
+    def _say(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["some texts", "everything"])
+def test_a_text_that_a_firewall_refuses_holds_up_no_other(closed: bool) -> None:
+    """Where it refuses everything, nothing is wrong with the records, and they wait."""
+
+    class Handler(Firewall):
+        taken: ClassVar[list[str]] = []
+
+    Handler.closed = closed
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        client = TraceClient(url, app="shop", policy=QUICK, queue_options={"compression": "none"})
+        for query in ("a", "<script>", "b"):
+            client.log(query=query)
+        if closed:
+            assert not client.flush(0.5)
+            assert client.stats().queued == 3
+            Handler.closed = False
+        assert client.close(30)
+        server.shutdown()
+        thread.join()
+    assert sorted(Handler.taken) == ["a", "b"]
+    assert dict(client.stats().dropped) == {"transport_rejected": 1}
+    assert "lets others pass" in (client.stats().last_error or "")
 
 
 def test_a_request_refused_whole_is_tried_record_by_record(queue: ScriptedTransport) -> None:

@@ -29,6 +29,7 @@ KEY_VARIABLE: Final = "TRACEJUDGE_INGEST_KEY"
 _MAX_ANSWER_BYTES: Final = 16_000_000
 _GZIP: Final = 31  # zlib's word for a gzip header and trailer
 _STATUSES: Final = ("accepted", "refused", "unavailable")
+_NOT_FOR_TEXTS: Final = frozenset((401, 404, 405, 407, 408, 429))  # what nobody answers because of what a record says
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -115,10 +116,7 @@ class HttpTransport:
     def _post(self, part: Sequence[tuple[str, bytes]]) -> list[dict[str, Any]]:
         """One answer for each record. Raises TransportUnavailable, TransportRejected when none is ever taken."""
         # A line break can only stand between tokens of JSON, where a blank does as well.
-        body = b"\n".join(data.replace(b"\n", b" ") for _, data in part)
-        if "Content-Encoding" in self._headers:
-            packer = zlib.compressobj(1, zlib.DEFLATED, _GZIP)
-            body = packer.compress(body) + packer.flush()
+        body = self._packed(b"\n".join(data.replace(b"\n", b" ") for _, data in part))
         kept = self._connection is not None
         try:
             status, answer = self._exchange(body)
@@ -132,6 +130,20 @@ class HttpTransport:
                 self._hang_up()
                 raise self._unavailable(again) from again
         return self._read_answer(status, answer, len(part))
+
+    def _packed(self, body: bytes) -> bytes:
+        if "Content-Encoding" not in self._headers:
+            return body
+        packer = zlib.compressobj(1, zlib.DEFLATED, _GZIP)
+        return packer.compress(body) + packer.flush()
+
+    def _reaches_gateway(self) -> bool:
+        """Whether a request like any other but without records is answered by the gateway itself."""
+        try:
+            return _fault_of(json.loads(self._exchange(self._packed(b""))[1])) is not None
+        except (http.client.HTTPException, OSError, ValueError, RecursionError, TransportUnavailable):
+            self._hang_up()
+            return False
 
     def _exchange(self, body: bytes) -> tuple[int, bytes]:
         if self._closed:
@@ -179,17 +191,19 @@ class HttpTransport:
         except (ValueError, RecursionError):
             value = None
         lines = value.get("lines") if isinstance(value, dict) else None
-        fault = value.get("error") if isinstance(value, dict) else None
-        said = _words({"faults": [fault]}) if isinstance(fault, dict) else f"HTTP status {status}"
+        fault = _fault_of(value)
+        said = f"HTTP status {status}" if fault is None else _words({"faults": [fault]})
         if status in (200, 422, 503) and isinstance(lines, list) and len(lines) == count:
             unknown = next((i for i, line in enumerate(lines) if _status_of(line) not in _STATUSES), None)
             if unknown is None:
                 return lines
             said = f"line {unknown + 1} of its answer says {_status_of(lines[unknown])!r:.80}"
-        elif status == 413 or (status in (400, 422) and isinstance(fault, dict)):
-            # Not these records in one request; the sender then tries them one by one. A proxy refuses by size too; its
-            # other refusals say nothing about the records.
+        elif status == 413 or (status in (400, 422) and fault is not None):
+            # Not these records in one request; the sender then tries them one by one. A proxy refuses by size too.
             raise TransportRejected(f"{self._name()}: {said}")
+        elif 400 <= status < 500 and fault is None and status not in _NOT_FOR_TEXTS and self._reaches_gateway():
+            # A firewall's refusal of some text: waiting for it to pass would hold up everything behind it.
+            raise TransportRejected(f"{self._name()}: {said}, of something in front of it that lets others pass")
         if status == 401:
             said += f": set {self._key_env} to the gateway's key, in the environment of this process"
         elif status not in (408, 429, 503):
@@ -229,6 +243,12 @@ def _parts(
         size += len(data) + 1
     if start < len(records):
         yield start, records[start:]
+
+
+def _fault_of(answer: Any) -> dict[str, Any] | None:
+    """The fault in a gateway's answer to a whole request; None in anybody else's."""
+    fault = answer.get("error") if isinstance(answer, dict) else None
+    return fault if isinstance(fault, dict) and isinstance(fault.get("reason"), str) else None
 
 
 def _status_of(line: Any) -> Any:
