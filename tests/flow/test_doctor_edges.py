@@ -107,3 +107,14 @@ def test_an_embedded_store_that_cannot_be_opened_is_nothing_to_start_and_has_no_
     assert store.status == "FAIL"
     assert "is a file, not a folder" in store.detail
     assert store.fix == "fix the error shown, or correct `store`"
+
+
+def test_a_schema_of_a_newer_release_is_not_to_be_migrated(tmp_path: Path, store_url: str, store: Store) -> None:
+    store.command("INSERT INTO schema_migrations (version, name, oldest_reader, release) VALUES (99, 'n', 99, '9.9')")
+    try:
+        check = checks(tmp_path, store_url, "")["store schema"]
+    finally:
+        store.command("ALTER TABLE schema_migrations DELETE WHERE version = 99 SETTINGS mutations_sync = 1")
+    assert check.status == "FAIL"
+    assert "upgrade tracejudge here" in check.detail
+    assert "migrate" not in check.fix

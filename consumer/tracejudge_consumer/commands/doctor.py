@@ -16,7 +16,7 @@ from typing import Final, Literal
 import click
 
 from tracejudge.counted import counted
-from tracejudge.errors import MissingExtra, NotFound, SettingsError, TraceJudgeError
+from tracejudge.errors import MissingExtra, NotFound, SchemaTooNew, SettingsError, TraceJudgeError
 from tracejudge.judging import JudgeSpec
 from tracejudge.store import Store
 from tracejudge.store.target import EmbeddedTarget, parse_store_url
@@ -229,7 +229,9 @@ def _check_store(settings: Settings) -> Iterator[Check]:
                 store.migrate(settings.retention.times)
             store.check_schema()
         except TraceJudgeError as error:
-            yield Check(subject="store schema", status="FAIL", detail=str(error), fix="tracejudge migrate")
+            # What a newer release has migrated says its remedy itself, and `migrate` would be refused.
+            fix = "" if isinstance(error, SchemaTooNew) else "tracejudge migrate"
+            yield Check(subject="store schema", status="FAIL", detail=str(error), fix=fix)
         else:
             yield Check(subject="store schema", status="ok", detail="up to date")
             missing = store.missing_grants()
