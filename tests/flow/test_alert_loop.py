@@ -603,3 +603,18 @@ def test_how_long_the_app_took_is_read_from_its_traces_where_a_rule_asks(world: 
     (event,) = loop.tick()
     assert (event.kind, event.series.rule) == ("firing", "slow")
     assert [status.n_eff for status in loop.status()] == [139]
+
+
+def test_a_store_whose_clock_was_set_back_is_told_once(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is judged until it has caught up lies where the loop has been: silence would look like health."""
+    loop = world.loop()
+    world.store.scores.insert(world.rows((100, True)))
+    loop.tick()
+    assert "set back" not in caplog.text
+    back = world.base + timedelta(minutes=40)
+    monkeypatch.setattr(world.store, "now", lambda: back)
+    loop.tick()
+    loop.tick()
+    assert caplog.text.count("the store's clock was set back") == 1

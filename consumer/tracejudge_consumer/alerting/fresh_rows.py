@@ -48,6 +48,7 @@ class FreshRows:
         self.late = 0
         self._seen = SeenRows()
         self._reread_at: float | None = None
+        self._told_of_clock = False
 
     def pages(self, *, until: datetime) -> Iterator[Rows]:
         """The rows judged up to `until`, the end of a step, page by page. Raises ServiceUnavailable.
@@ -55,6 +56,7 @@ class FreshRows:
         The cursor is moved before a page is given: a caller that does not fold the page has to `take_up` a stored
         cursor again.
         """
+        self._tell_of_clock(until)
         place, held = self._begin(), list[Score]()  # held: rows of a step that may go on in the next page
         while page := self._store.scores.since(place, until=until, limit=_PAGE, words=False):
             place = Cursor(page[-1].judged_at, page[-1].trace_id)
@@ -62,6 +64,18 @@ class FreshRows:
             yield self._fresh(whole)
         if held:
             yield self._fresh(held)
+
+    def _tell_of_clock(self, until: datetime) -> None:
+        behind = self.cursor is not None and self.cursor.judged_at - until > self._lookback
+        if behind and self.cursor is not None and not self._told_of_clock:
+            logger.error(
+                "alert loop: verdicts are folded up to %s UTC, and now are read up to %s only: the store's clock was "
+                "set back (or settle_s raised). Nobody is alerted until it has caught up, and verdicts judged in "
+                "between may be passed over: look at `tracejudge rates`",
+                self.cursor.judged_at.strftime("%Y-%m-%d %H:%M:%S"),
+                until.strftime("%Y-%m-%d %H:%M:%S"),
+            )
+        self._told_of_clock = behind
 
     def _begin(self) -> Cursor | None:
         """Where to read from: the cursor, or, once a minute, `lookback` before it."""
