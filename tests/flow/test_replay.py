@@ -223,6 +223,10 @@ def test_the_next_step_compares_with_a_live_judge_of_the_same_or_with_none(at: W
 def test_where_narrows_by_any_field_and_a_run_keeps_what_it_asked(at: Workplace, server: JudgeServer) -> None:
     gold = at.json("replay", "--judge", "lexical", "--run", "gold", "--where", "tags.tier=gold")
     assert gold["traces"] == TRACES // 10
+    again = at("replay", "--judge", "lexical", "--run", "gold", "--where", "tags.tier=gold")
+    assert "verdicts it already has are not bought again" in again
+    at("report", "--run", "gold", "--html", "gold.html")
+    assert "tags.tier gold" in (at.folder / "gold.html").read_text(encoding="utf-8"), "a part of the traffic, and which"
     plan = at.json("replay", "--judge", "faithfulness", "--run", "x", "--where", "version=v1", "--dry-run")
     (judge,) = plan["plan"]
     assert (plan["traces"], judge["cost"]["calls"], judge["measured_calls"]) == (TRACES, TRACES, 0)

@@ -21,6 +21,7 @@ from tracejudge_consumer.terminal.rendering import about, console, harmless, ide
 def tell_plan(plan: tuple[JudgePlan, ...], specs: tuple[JudgeSpec, ...], count: int, run: OpenRun) -> None:
     if run.resumed:
         click.echo(f"run {run.run_id} already exists: continuing it with its selection", err=True)
+        click.echo("  the estimate is for the whole selection; verdicts it already has are not bought again", err=True)
     labels = {spec.name: judge_label(spec) for spec in specs}
     for item in plan:
         cost, label = item.cost, labels[item.cost.judge_name]

@@ -13,6 +13,7 @@ from tracejudge.pages.svg import Bar, Point, share_bars, share_over_time
 from tracejudge.reports.compare import Comparison, in_words
 from tracejudge.reports.labels import judge_labels
 from tracejudge.reports.rates import BY_MINUTE_IN_WORDS, RateLine, read_rates, small_enough
+from tracejudge.reports.run_section import run_section
 from tracejudge.scores import LIVE_RUN, JudgeId
 from tracejudge.store import RateQuery, RunManifest, ScoreFilter, Store
 from tracejudge.windows import LEAST_EFFECTIVE, PassRate, enough
@@ -69,7 +70,7 @@ def make_report(
     if query.run_id == LIVE_RUN:
         sections += [_not_judged(store, query), _alerts(store, query)]
     if run is not None:
-        sections.append(_run(run))
+        sections.append(run_section(run))
     sections += [_worst(store, asked, line.judge_id, shown=names[line.judge_id]) for line in judged]
     window = (
         f"{_day(query.start)} to {_day(query.end)} UTC, run {query.run_id}, environment {query.environment or 'any'}"
@@ -244,22 +245,6 @@ def _concerns(of_series: str, asked: str | None) -> bool:
 
 def _left_out(rows: int) -> list[str]:
     return [paragraph(f"{rows - _MOST_ROWS:,} more are omitted.")] if rows > _MOST_ROWS else []
-
-
-def _run(run: RunManifest) -> Section:
-    manifest = run.manifest
-    totals = manifest.get("totals") or {}
-    rows = [
-        ["run", run.run_id],
-        ["kind", run.kind],
-        ["begun", str(manifest.get("begun_at", run.started_at.isoformat()))],
-    ]
-    rows.append(["finished", "not yet" if run.finished_at is None else run.finished_at.isoformat()])
-    rows += [["judge", str(judge.get("judge_id"))] for judge in manifest.get("judges", ())]
-    rows.append(["selection", str(manifest.get("selection_hash", ""))])
-    rows.append(["release", str(manifest.get("release", ""))])
-    rows += [[name, str(value)] for name, value in totals.items()]
-    return Section(heading="The run", parts=(table([("", False), ("", False)], rows),))
 
 
 def _worst(store: Store, asked: ReportQuery, judge: JudgeId, *, shown: str) -> Section:
