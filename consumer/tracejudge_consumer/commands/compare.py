@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Final
@@ -23,7 +23,7 @@ from tracejudge.reports import (
     served_in,
 )
 from tracejudge.scores import LIVE_RUN
-from tracejudge.store import RateQuery, TraceFilter
+from tracejudge.store import Pair, RateQuery, TraceFilter
 from tracejudge.windows import PassRate
 from tracejudge_consumer.choosing.comparable import (
     check_sides,
@@ -39,7 +39,17 @@ from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.choosing.trace_fields import trace_fields, where_option
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.options import Moment, check_order, config_option, json_option
-from tracejudge_consumer.terminal.rendering import console, ident, interval, money, one_line, percent, table, to_json
+from tracejudge_consumer.terminal.rendering import (
+    console,
+    ident,
+    interval,
+    money,
+    one_line,
+    percent,
+    progress_bar,
+    table,
+    to_json,
+)
 from tracejudge_consumer.views.canary import show_canary
 from tracejudge_consumer.views.preference import show_preference
 from tracejudge_consumer.wiring import connect_store
@@ -150,7 +160,7 @@ def command(
                 side_a.run_id, side_b.run_id, judge_a=side_a.judge, judge_b=side_b.judge, where=where
             )
             result = compare(
-                pairs,
+                _counted_aloud(pairs),
                 kept_flips=kept_flips,
                 by=by,
                 labels_a=labels_of(store, measured.a),
@@ -170,6 +180,16 @@ def command(
         click.echo(
             f"Not compared: {counted(chosen.only_a, 'question')} with verdicts of A only, {chosen.only_b} of B only."
         )
+
+
+def _counted_aloud(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """The pairs, with a line that says how many have come: a month of them takes a while."""
+    with progress_bar() as progress:
+        task = progress.add_task("comparing traces", total=None)
+        for number, pair in enumerate(pairs, start=1):
+            yield pair
+            if number % 1000 == 0:
+                progress.update(task, completed=number)
 
 
 def _chosen(where: TraceFilter, fields: Mapping[str, str]) -> list[str]:

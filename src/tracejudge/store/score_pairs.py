@@ -10,15 +10,17 @@ from tracejudge.scores import Score
 from tracejudge.store.queries import ScoreFilter, TraceFilter
 from tracejudge.store.rows import Pair
 
-Stream = Callable[[ScoreFilter], Iterator[list[Score]]]
-"""The scores of a filter, a page at a time, in the order of event time, trace id, environment and app."""
+Stream = Callable[[ScoreFilter, ScoreFilter], Iterator[list[Score]]]
+"""The scores of the first filter, of traces that the judge and run of the second scored too, a page at a time, in the
+order of event time, trace id, environment and app."""
 
 
 def paired(stream: Stream, run_a: str, run_b: str, *, judge_a: str, judge_b: str, where: TraceFilter) -> Iterator[Pair]:
     """Traces judged in both runs, in event time order, each with both verdicts."""
     mine = ScoreFilter.within(where)
-    left = _latest(stream(replace(mine, run_id=run_a, judge=judge_a)))
-    right = _latest(stream(replace(mine, run_id=run_b, judge=judge_b)))
+    of_a, of_b = replace(mine, run_id=run_a, judge=judge_a), replace(mine, run_id=run_b, judge=judge_b)
+    # What only one judge has is most of it, where a sample was judged: it would be read to be thrown away.
+    left, right = _latest(stream(of_a, of_b)), _latest(stream(of_b, of_a))
     a, b = next(left, None), next(right, None)
     while a is not None and b is not None:
         if (order := _place(a)) == (other := _place(b)):

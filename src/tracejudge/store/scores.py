@@ -184,8 +184,13 @@ class Scores(Table[Score]):
         order = f"ORDER BY score, event_time DESC, trace_id LIMIT {int(limit)}"
         return self._select(f"{conditions} {order}", conditions.parameters)
 
-    def stream(self, where: ScoreFilter, *, batch: int = 5000) -> Iterator[list[Score]]:
-        """The scores in (event time, trace id, ...) order, `batch` at a time, in constant memory."""
+    def stream(
+        self, where: ScoreFilter, beside: ScoreFilter | None = None, *, batch: int = 5000
+    ) -> Iterator[list[Score]]:
+        """The scores in (event time, trace id, ...) order, `batch` at a time, in constant memory.
+
+        `beside`: only of traces that the judge and run of that filter scored in the same time, too.
+        """
         order = ("event_time", "trace_id", "environment", "app", "judge_name", "judge_id", "run_id")
         types = ("DateTime64(3, 'UTC')", *("String",) * 6)
         after: Score | None = None
@@ -196,6 +201,8 @@ class Scores(Table[Score]):
             stretch = replace(where, start=start, end=end)
             while True:
                 conditions = score_conditions(stretch)
+                if beside is not None:
+                    _scored_beside(conditions, beside, stretch)
                 if after is not None:
                     cells = {f"after_{name}": getattr(after, name) for name in order[1:]}
                     cells["after_event_time"] = bound_instant("event_time", after.event_time)
@@ -328,3 +335,14 @@ class Scores(Table[Score]):
 
 
 _PLACE: Final = "environment, app, judge_name, event_time, trace_id, judge_id, judged_at"
+
+
+def _scored_beside(conditions: Where, beside: ScoreFilter, stretch: ScoreFilter) -> None:
+    """Adds that the trace has a score by the judge and in the run of `beside`, in the time of `stretch`."""
+    time = score_conditions(ScoreFilter(start=stretch.start, end=stretch.end, run_id=None))
+    judge = "judge_id" if beside.judge is not None and "@" in beside.judge else "judge_name"
+    for column, value in (("run_id", beside.run_id), (judge, beside.judge)):
+        if value is not None:
+            time.add(f"{column} = {{beside_{column}:String}}", **{f"beside_{column}": value})
+    trace = "environment, app, event_time, trace_id"
+    conditions.add(f"({trace}) IN (SELECT {trace} FROM scores {time})", **time.parameters)
