@@ -192,6 +192,24 @@ def test_a_mapping_is_tried_without_anything_being_sent(folder: Path, capsys: py
     assert run(["ingest", "log.jsonl", "--app", "shop", "--dry-run"]) == EXIT_FAILED
 
 
+def test_a_dry_run_gives_lines_the_app_that_the_consumer_gives_records(
+    folder: Path, store: Store, store_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings(folder, store_url)
+    fill(folder, foreign(1))
+    assert run(["consume", "--until-idle"]) == EXIT_DONE
+    capsys.readouterr()
+    ((stored,),) = store.query("SELECT app FROM traces FINAL")
+    (folder / "log.jsonl").write_text(json.dumps(foreign(1)))
+    assert run(["ingest", "log.jsonl", "--dry-run", "--json"]) == EXIT_DONE
+    (tried,) = json.loads(capsys.readouterr().out)
+    assert tried["first"][0]["app"] == stored
+    assert run(["ingest", "log.jsonl", "--dry-run"]) == EXIT_DONE
+    said = capsys.readouterr().out
+    assert "not mapped: trace_id" in said
+    assert "not mapped: event_time" not in said
+
+
 def test_the_check_of_the_settings_tells_how_to_try_the_mapping(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -208,6 +208,40 @@ def test_a_record_of_ours_that_is_too_new_is_still_said_to_be() -> None:
     assert refusal(SIX_LINES, {"schema_version": 2, "kind": "trace", "trace_id": "t"}).reason == "schema_too_new"
 
 
+def test_json_within_a_text_is_read_where_the_path_goes_on() -> None:
+    spans = {"input": json.dumps({"messages": [{"content": "q?"}]}), "docs": json.dumps([{"text": "one"}])}
+    trace = read({"query": "input.messages.-1.content", "source_nodes": "docs"}, spans)
+    assert (trace.query, trace.source_nodes[0].text) == ("q?", "one")
+    assert "'input' is a text" in str(refusal({"query": "input.messages"}, {"input": "{not json"}))
+    assert read({"query": "input"}, spans).query == spans["input"], "a text that is meant stays as it is"
+
+
+def test_passages_of_several_retrievals_are_one_list() -> None:
+    hits = {"q": "?", "hits": [[{"text": "one"}], [], [{"text": "two"}, {"text": "three"}]]}
+    trace = read({"query": "q", "source_nodes": "hits"}, hits)
+    assert [node.text for node in trace.source_nodes] == ["one", "two", "three"]
+    assert read({"query": "q", "source_nodes": "hits.*.*"}, hits).source_nodes == trace.source_nodes
+
+
+def test_one_passage_that_lacks_something_does_not_take_the_others_away() -> None:
+    hits = {"q": "?", "hits": [{"doc": {"id": "d-1"}}, {"doc": None}, {"doc": {"id": "d-3"}}]}
+    trace = read({"query": "q", "source_nodes": "hits.*.doc.id"}, hits)
+    assert [node.node_id for node in trace.source_nodes] == ["d-1", "", "d-3"]
+    assert read({"query": "q", "source_nodes": "hits.*.id"}, hits).source_nodes == ()
+
+
+def test_a_score_that_is_no_number_is_named() -> None:
+    words = str(refusal({"query": "q", "source_nodes": "d"}, {"q": "?", "d": [{"text": "t", "score": "N/A"}]}))
+    assert "a passage whose score ('score') is 'N/A', which is not a number" in words
+
+
+def test_another_word_for_a_status_is_refused_with_how_to_say_what_it_means() -> None:
+    words = str(refusal({"query": "q", "status": "code"}, {"q": "?", "code": "OK"}))
+    assert 'status = { path = "code", values = { OK = "ok" } }' in words
+    told = {"path": "code", "values": {"OK": "ok"}}
+    assert read({"query": "q", "status": told}, {"q": "?", "code": "OK"}).status == "ok"
+
+
 # -- times -------------------------------------------------------------------------------------------------------------
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

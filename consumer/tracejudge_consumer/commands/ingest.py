@@ -24,7 +24,7 @@ from tracejudge_consumer.terminal.options import Moment, Span, config_option, js
 from tracejudge_consumer.terminal.rendering import console, one_line, progress_bar, to_json
 from tracejudge_consumer.views.dry_run import show_tried, try_file
 from tracejudge_consumer.views.reasons import show_reasons
-from tracejudge_consumer.wiring import build_line_form, build_transport, connect_store
+from tracejudge_consumer.wiring import build_line_form, build_transport, connect_store, queue_app
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError, TransportUnavailable
 from tracejudge_sdk.trace import Record
@@ -85,6 +85,8 @@ def command(
     settings = load_settings(config, require_caps=False)
     times = None if event_time is None else event_times(event_time, event_step.total_seconds())
     form = build_line_form(settings)
+    if form is not None and app is None:
+        app = queue_app(settings)  # as the consumer does, so that a dry run tells what becomes of the queue's records
     if dry_run:
         return _try(settings, files, app=app, times=times, form=form, most=lines, as_json=as_json)
     reports = []
@@ -146,6 +148,13 @@ def _try(
             out.print("no [intake.mapping] in the settings: lines are read as in the wire contract")
         for one in tried:
             show_tried(out, one)
+        if form is not None and (unmapped := {"event_time", "trace_id"} - form.nowhere(()).keys()):
+            queued = {
+                "event_time": "a record of the queue gets the queue's time of it",
+                "trace_id": "a record of the queue gets an id made of its bytes, so that equal records are one trace",
+            }
+            for name in sorted(unmapped):
+                out.print(f"  not mapped: {name}: a line gets one made of its number; {queued[name]}")
         if settings.intake.resolve_nodes is not None:
             out.print(f"texts of bare ids are resolved by {settings.intake.resolve_nodes} when the consumer reads them")
     return EXIT_DONE if any(one.readable for one in tried) else EXIT_FAILED

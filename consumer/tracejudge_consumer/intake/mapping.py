@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from tracejudge_consumer.intake.mapping_settings import (
     TurnsSource,
     ValueSource,
 )
-from tracejudge_consumer.intake.paths import JsonPath, LeadsNowhere
+from tracejudge_consumer.intake.paths import JsonPath, LeadsNowhere, unpacked
 from tracejudge_sdk import codec
 from tracejudge_sdk.errors import RecordError
 from tracejudge_sdk.trace import SCHEMA_VERSION, Record
@@ -88,6 +88,8 @@ class ForeignForm:
             return error
         path = self._paths[name]
         words = f"{error} (from the path {path!r})"
+        if name == "status":
+            words += f'; say what their words mean: status = {{ path = {json.dumps(path)}, values = {{ OK = "ok" }} }}'
         if "is missing" in str(error):
             words = f"{error} (the path {path!r} leads nowhere in this record{_const_hint(name, path)})"
         told = RecordError(error.reason, words, field=error.field)
@@ -251,8 +253,15 @@ def _nodes(source: NodesSource) -> Callable[[Any], Any]:
                 if value is not None:
                     found[name] = _name(value) if name == "node_id" else value
             if isinstance(found.get("score"), str):
-                found["score"] = _number(found["score"], None)
+                try:
+                    found["score"] = _number(found["score"], None)
+                except ValueError as error:
+                    raise ValueError(f"a passage whose score ({source.score!r}) is {error}") from None
+            if "metadata" in found:
+                found["metadata"] = unpacked(found["metadata"])
             return found
+        if item is None:  # one that lacks what the path goes on to; the others count
+            return {}
         if isinstance(item, str) and source.each == "text":
             return {"text": item}
         if isinstance(item, str) or type(item) is int:
@@ -260,17 +269,28 @@ def _nodes(source: NodesSource) -> Callable[[Any], Any]:
         raise ValueError(f"a list with {item!r:.60}: passages are objects, ids or texts")
 
     def read(value: Any) -> Any:
+        value = unpacked(value)
         if not isinstance(value, list):
             raise ValueError(f"{value!r:.60}, which is not a list of passages")
-        return [one(item) for item in value]
+        return [one(item) for item in _flat(value)]
 
     return read
+
+
+def _flat(items: list[Any]) -> Iterator[Any]:
+    """Passages of several retrievals come as a list of lists."""
+    for item in items:
+        if isinstance(item, list):
+            yield from _flat(item)
+        else:
+            yield item
 
 
 def _turns(source: TurnsSource) -> Callable[[Any], Any]:
     role, content = JsonPath.parse(source.role), JsonPath.parse(source.content)
 
     def read(value: Any) -> Any:
+        value = unpacked(value)
         if not isinstance(value, list):
             raise ValueError(f"{value!r:.60}, which is not a list of turns")
         try:

@@ -1,11 +1,13 @@
 """Dotted paths into a JSON value: where a field of ours stands in somebody else's record.
 
 `usage.latency` goes into objects, `messages.-1.text` takes an item of a list (counted from its end when negative),
-`hits.*.id` gives that of every item, and `"a.b".c` quotes a key that holds a dot.
+`hits.*.id` gives that of every item (null where one has none), and `"a.b".c` quotes a key that holds a dot. A path that
+goes on where a text stands reads that text as JSON: logs and spans often hold objects and lists in this way.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final
@@ -64,12 +66,13 @@ class JsonPath:
     def _from(self, value: Any, begin: int) -> Any:
         for number in range(begin, len(self.steps)):
             step = self.steps[number]
+            value = unpacked(value)
             if isinstance(value, dict):
                 if step.key not in value:
                     raise LeadsNowhere(f"{self._upto(number)} has no {step.key!r:.80}")
                 value = value[step.key]
             elif isinstance(value, list) and not step.quoted and step.key == "*":
-                return [self._from(item, number + 1) for item in value]
+                return self._of_each(value, number + 1)
             elif isinstance(value, list) and not step.quoted and _INDEX.fullmatch(step.key):
                 try:
                     value = value[int(step.key)]
@@ -79,8 +82,31 @@ class JsonPath:
                 raise LeadsNowhere(f"{self._upto(number)} is {_kind(value)}")
         return value
 
+    def _of_each(self, items: list[Any], begin: int) -> list[Any]:
+        """One item that lacks something does not take the others away; when all of them do, the path leads nowhere."""
+        found, missing = [], []
+        for item in items:
+            try:
+                found.append(self._from(item, begin))
+            except LeadsNowhere as error:
+                found.append(None)
+                missing.append(error)
+        if missing and len(missing) == len(items):
+            raise missing[0]
+        return found
+
     def _upto(self, number: int) -> str:
         return repr(".".join(step.key for step in self.steps[:number])) if number else "the record"
+
+
+def unpacked(value: Any) -> Any:
+    """The object or list that a text holds as JSON; any other value as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def _kind(value: Any) -> str:

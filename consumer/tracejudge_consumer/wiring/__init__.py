@@ -12,7 +12,13 @@ from tracejudge_consumer.wiring.alerts import (
     stored_series,
 )
 from tracejudge_consumer.wiring.anchors import anchor_judges, build_anchor_watch
-from tracejudge_consumer.wiring.forms import build_file_form, build_line_form, build_record_form, build_resolver
+from tracejudge_consumer.wiring.forms import (
+    build_file_form,
+    build_line_form,
+    build_record_form,
+    build_resolver,
+    queue_app,
+)
 from tracejudge_consumer.wiring.holder import process_holder
 from tracejudge_consumer.wiring.judges import build_panel, choose_judges, register_judges, sampling_policy
 from tracejudge_consumer.wiring.pipeline import build_pipeline
@@ -55,6 +61,7 @@ __all__ = [
     "embedded_store_missing",
     "open_unchecked_store",
     "process_holder",
+    "queue_app",
     "queue_options",
     "register_judges",
     "sampling_policy",

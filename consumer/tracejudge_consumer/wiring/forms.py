@@ -55,7 +55,11 @@ def build_record_form(settings: Settings, *, metrics: Metrics | None = None) -> 
     if form is not None:
         from tracejudge_consumer.intake.mapping import MappedReader
 
-        queue = parse_queue_url(settings.queue)
-        app = queue.topic if isinstance(queue, KafkaQueue) else getattr(queue, "path", Path("queue")).stem
-        read = MappedReader(form, app=app)
+        read = MappedReader(form, app=queue_app(settings))
     return RecordForm(read=read, resolver=build_resolver(settings, metrics=metrics))
+
+
+def queue_app(settings: Settings) -> str:
+    """The app of mapped records that name none: that of the queue."""
+    queue = parse_queue_url(settings.queue)
+    return queue.topic if isinstance(queue, KafkaQueue) else str(getattr(queue, "path", Path("queue")).stem)
