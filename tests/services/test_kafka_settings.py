@@ -65,3 +65,17 @@ def test_a_group_without_offsets_and_no_word_on_where_to_begin_is_a_fault_of_the
     intake.close()
     assert "auto_offset_reset" in words
     assert '"earliest"' in words
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"security_protocol": "SASL_PLAINTEX"}, "security_protocol: 'SASL_PLAINTEX' is not one of PLAINTEXT, SSL"),
+        ({"session_timeout_ms": "10000"}, "without quotation marks"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_a_fault_of_the_settings(
+    queue: KafkaTestQueue, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        queue.reader("odd", **options).close()

@@ -19,6 +19,7 @@ _LOG = logging.getLogger(__name__)
 _OURS: Final = frozenset({"bootstrap_servers", "group_id", "enable_auto_commit", "partition_assignment_strategy"})
 _REFUSED_AT_THE_DOOR: Final = (AuthorizationError, SaslAuthenticationFailedError, KafkaConfigurationError)
 _PRODUCERS_ONLY: Final = frozenset(KafkaProducer.DEFAULT_CONFIG) - frozenset(KafkaConsumer.DEFAULT_CONFIG)
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
 
 
@@ -44,6 +45,10 @@ def connect(
     taken = sorted(_OURS & options.keys())
     if taken:
         raise SettingsError([f"queue_options.{name}: is set by tracejudge itself; remove it" for name in taken])
+    protocol = options.get("security_protocol", "PLAINTEXT")
+    if protocol not in _PROTOCOLS:  # the client takes any other text for PLAINTEXT
+        words = f"queue_options.security_protocol: {protocol!r} is not one of {', '.join(_PROTOCOLS)}"
+        raise SettingsError([f"{words}: the client would connect without encryption; correct it"])
     settings = {
         "auto_offset_reset": "earliest",
         "session_timeout_ms": 10_000,
@@ -81,6 +86,10 @@ def connect(
             consumer.close(autocommit=False, timeout_ms=0)
         except _REFUSED_AT_THE_DOOR as error:
             raise no_access(topic, group, error) from error
+        except (TypeError, ValueError, AssertionError) as error:  # it does not look at the types of its options first
+            words = f"queue_options: the client cannot use them ({type(error).__name__}: {error})"
+            remedy = "write numbers and true or false without quotation marks, and texts as kafka-python names them"
+            raise SettingsError([f"{words}: {remedy}"]) from error
         except KafkaError as error:
             problem = f"{where}: no broker answers ({error!r}): start it, or correct `queue` and queue_options"
         if clock.monotonic() >= deadline:
