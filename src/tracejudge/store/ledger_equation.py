@@ -77,7 +77,7 @@ def equation(
         lines.append(
             _line(
                 name,
-                seen.most_common(1)[0][0] if seen else judges.live_at(name, until) or JudgeId(name),
+                min(seen, key=lambda one: (-seen[one], one)) if seen else judges.live_at(name, until) or JudgeId(name),
                 hour,
                 found[name, hour],
                 reasons[name, hour],
@@ -124,11 +124,13 @@ def _fates(
     trace = "judge_name, environment, app, event_time, trace_id"
     plain = "toString(judge_name) AS judge_name, environment, app, event_time, trace_id"
     # A score beats a decision, those beat each other by _STRENGTH, anything beats having nothing; of several
-    # JudgeIds of one name the first counts.
+    # JudgeIds of one name the first counts. As one text that sorts by (rank, at, judge_id): the least of tuples takes
+    # the engine twice the time.
+    order = "toString(rank), hex(toUInt64(toUnixTimestamp64Micro(at) + bitShiftLeft(toInt64(1), 62)))"
     return connection.query(
-        "SELECT toUnixTimestamp(toStartOfHour(event_time)) AS hour, judge_name, winner.2, winner.1, winner.3, "
+        "SELECT toUnixTimestamp(toStartOfHour(event_time)) AS hour, judge_name, said[1], said[2], said[3], "
         "max(flagged), count() FROM ("
-        f"SELECT {trace}, argMin((fate, judge_id, why), (rank, at, judge_id)) AS winner, "
+        f"SELECT {trace}, min(concat({order}, judge_id, '\\0', fate, '\\0', why)) AS winner, "
         "max(flag) AS flagged FROM ("
         f"SELECT {plain}, toString(judge_id) AS judge_id, toString(outcome) AS fate, '' AS why, "
         "if(outcome = 'invalid', 1, 0) AS rank, judged_at AS at, toUInt8(has(flags, 'heuristic')) AS flag "
@@ -143,7 +145,8 @@ def _fates(
         f"FROM (SELECT environment, app, event_time, trace_id, ingested_at FROM traces FINAL {window}) "
         "ARRAY JOIN arrayZip({names:Array(String)}, {firsts_ms:Array(Int64)}) AS judge "
         "WHERE toUnixTimestamp64Milli(ingested_at) >= judge.2"
-        f") GROUP BY {trace}) GROUP BY hour, judge_name, winner",
+        f") GROUP BY {trace}) "
+        "GROUP BY hour, judge_name, splitByChar('\\0', substring(winner, 18)) AS said",
         {
             **window.parameters,
             "run_id": run_id,
