@@ -71,7 +71,11 @@ class DeadLetterGuard:
             self._add(read, Counter({"before this start": dead}))
 
     def note(self, *, read: int, dead: Sequence[DeadLetter]) -> None:
-        """`read` records were looked at, of which `dead` could not be read. Raises TooManyDeadLetters."""
+        """`read` records were looked at, of which `dead` could not be read. Raises TooManyDeadLetters.
+
+        Records without a value do not count: they are what a compacted topic keeps of deleted keys, and lose nothing.
+        """
+        dead = [letter for letter in dead if letter.value]
         self._add(read, Counter(letter.reason for letter in dead))
         count = self._reasons.total()
         if dead and count >= self._limit.min_dead and count > self._limit.max_share * self._read:

@@ -131,15 +131,17 @@ class DeadLetters(Table[StoredDeadLetter]):
 
     def shares(self, source: str, since: datetime) -> list[tuple[int, int]]:
         """For each minute since then in which records of a queue were read: how many, and how many of them are open
-        dead letters. In the order of time. A trace that came again counts once, where it was first read."""
+        dead letters that hold anything. In the order of time. A trace that came again counts once, where it was
+        first read."""
         read = "source = {source:String} AND ingested_at >= {since:DateTime64(6, 'UTC')}"
         # Which traces, without FINAL; it then reads only these, and not the whole table.
         place = "environment, app, event_time, trace_id"
         once = f"traces FINAL WHERE {read} AND ({place}) IN (SELECT {place} FROM traces WHERE {read})"
         rows = self._connection.query(
             "SELECT minute, sum(read), sum(dead) FROM ("
-            "SELECT toStartOfMinute(at) AS minute, count() AS read, count() AS dead FROM dead_letters FINAL "
-            "WHERE source = {source:String} AND at >= {since:DateTime64(6, 'UTC')} AND state = '' GROUP BY minute "
+            "SELECT toStartOfMinute(at) AS minute, count() AS read, countIf(value != '') AS dead "
+            "FROM dead_letters FINAL WHERE source = {source:String} AND at >= {since:DateTime64(6, 'UTC')} "
+            "AND state = '' GROUP BY minute "
             f"UNION ALL SELECT toStartOfMinute(ingested_at) AS minute, count() AS read, 0 AS dead FROM {once} "
             "GROUP BY minute) GROUP BY minute ORDER BY minute",
             {"source": source, "since": bound_instant("since", since)},
