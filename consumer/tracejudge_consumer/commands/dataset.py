@@ -31,7 +31,7 @@ from tracejudge_consumer.terminal.options import (
     group_config_option,
     json_option,
 )
-from tracejudge_consumer.terminal.rendering import console, ident, one_line, to_json
+from tracejudge_consumer.terminal.rendering import console, ident, one_line, progress_bar, to_json
 from tracejudge_consumer.wiring import connect_store
 from tracejudge_sdk.digests import Digester
 from tracejudge_sdk.trace import Trace
@@ -165,10 +165,14 @@ def build_command(
 
 
 def _traffic(store: Store, where: TraceFilter) -> Iterator[Trace]:
-    for page in store.traces.stream(where):
-        for stored in page:
-            if not stored.texts_expired and stored.trace.query.strip() and stored.trace.status != "incomplete":
-                yield stored.trace
+    """One reading of the traces, with a line that says how many have come; a build reads them more than once."""
+    with progress_bar() as progress:
+        task = progress.add_task("reading traces", total=None)
+        for page in store.traces.stream(where):
+            for stored in page:
+                if not stored.texts_expired and stored.trace.query.strip() and stored.trace.status != "incomplete":
+                    yield stored.trace
+            progress.update(task, advance=len(page))
 
 
 class _VersionFile(click.Path):
