@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
+from kafka.record.default_records import DefaultRecordBatch
 
 from tests.support.intakes import KafkaTestQueue
 from tests.support.kafka_broker import KafkaBroker
-from tracejudge.errors import SettingsError
+from tracejudge.errors import CheckFailed, SettingsError
 from tracejudge_consumer.intake import Intake, RawRecord
 
 pytestmark = pytest.mark.kafka
@@ -54,6 +55,21 @@ def test_records_that_a_missing_library_compressed_stop_the_consumer_with_its_na
     found = first_record(intake)
     intake.close()
     assert found.value == b"x" * 1_000
+
+
+def test_a_damaged_batch_stops_the_consumer_and_is_fetched_anew_by_the_next(
+    queue: KafkaTestQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(queue)
+    monkeypatch.setattr(DefaultRecordBatch, "validate_crc", lambda _: False)
+    intake = queue.reader("damaged")
+    with pytest.raises(CheckFailed, match=r"failed crc check.*--reset-offsets"):
+        first_record(intake)
+    intake.close()
+    monkeypatch.undo()
+    intake = queue.reader("damaged")
+    assert first_record(intake).value == b"x" * 1_000
+    intake.close()
 
 
 def test_a_group_without_offsets_and_no_word_on_where_to_begin_is_a_fault_of_the_settings(

@@ -15,6 +15,7 @@ from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.errors import (
     AuthorizationError,
     CommitFailedError,
+    CorruptRecordError,
     FencedInstanceIdError,
     IllegalGenerationError,
     KafkaError,
@@ -28,7 +29,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tracejudge.clock import Clock, SystemClock
 from tracejudge_consumer.intake import PartitionKey, PartitionListener, RawRecord
-from tracejudge_consumer.intake.kafka_connect import connect, no_access, no_codec, no_place, sleep
+from tracejudge_consumer.intake.kafka_connect import connect, corrupt, no_access, no_codec, no_place, sleep
 from tracejudge_consumer.intake.ownership import ThreadOwnership
 
 _LOG = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class KafkaIntake:
         self._listener: PartitionListener | None = None
         self._refused = 0
         self._failing = False
+        self._wait = wait
         self._closed = False
         self._consumer: Any = connect(
             list(bootstrap_servers),
@@ -90,10 +92,13 @@ class KafkaIntake:
             raise no_codec(self._topic, error) from error
         except (NoOffsetForPartitionError, OffsetOutOfRangeError) as error:
             raise no_place(self._topic, self._group, error) from error
+        except CorruptRecordError as error:  # the client does not come back from its next poll
+            raise corrupt(self._topic, error) from error
         except KafkaError as error:
             if not self._failing:
                 self._failing = True
                 _LOG.warning("waiting for the broker: %r", error)
+            self._wait(timeout_s)  # some errors come at once, poll after poll
             return []
         self._failing = False
         return [

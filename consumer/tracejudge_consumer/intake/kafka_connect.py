@@ -12,7 +12,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.errors import AuthorizationError, KafkaConfigurationError, KafkaError, SaslAuthenticationFailedError
 
 from tracejudge.clock import Clock
-from tracejudge.errors import QueueUnavailable, SettingsError
+from tracejudge.errors import CheckFailed, QueueUnavailable, SettingsError
 
 _LOG = logging.getLogger(__name__)
 
@@ -118,6 +118,15 @@ def no_codec(topic: str, error: Exception) -> SettingsError:
             "install the library where the consumer runs (pip install python-snappy, lz4 or zstandard) and start it "
             "again; nothing was committed beyond these records"
         ]
+    )
+
+
+def corrupt(topic: str, error: Exception) -> CheckFailed:
+    """A batch with a wrong checksum: damaged on its way, or where the broker keeps it."""
+    return CheckFailed(
+        f"queue: a batch of topic {topic!r} is damaged ({error}) and nothing of it was committed: start the consumer "
+        "again, which fetches it anew; if that does not help, mend the broker's log (a replica may be whole), or give "
+        "the batch up by setting the group's offset behind it with kafka-consumer-groups.sh --reset-offsets"
     )
 
 
