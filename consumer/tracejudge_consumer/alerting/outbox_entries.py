@@ -10,6 +10,7 @@ from typing import Final
 
 from tracejudge.alerts import Action, AlertEvent
 from tracejudge.alerts.telling.channels import ChannelPolicy
+from tracejudge.alerts.telling.incident import OPENS, incident_key
 from tracejudge.store import OutboxItem, Store
 from tracejudge_consumer.alerting.announced import announced
 from tracejudge_consumer.alerting.staleness import LONG_OVER, is_long_over, too_late
@@ -27,28 +28,37 @@ def enqueue(
     now: datetime,
     most_pending: int,
 ) -> None:
-    """Puts every event into the outbox of every channel that wants it; repeating it changes nothing.
+    """Puts every event into the outbox of every channel that wants it, and every end into that of the channels that
+    were told of what it ends; repeating it changes nothing.
 
-    An event that a person has silenced, or that is too old (`staleness.py`) and not the end of what the channel was
-    sent, is put there as given up. `most_pending` bounds what is read of a channel's outbox.
+    Another event that a person has silenced, or that is too old (`staleness.py`), is put there as given up.
+    `most_pending` bounds what is read of a channel's outbox.
     """
     items = []
     late = too_late(events, still_open=still_open, now=now)
-    told = announced(store, events, late)
+    told = announced(store, events)
     long_over = {event.alert_id for event in events if is_long_over(event, now=now)}
     untold = _give_up_untold(store, long_over, channels=policies.keys(), now=now, most_pending=most_pending)
+    begun: set[tuple[str, str]] = set()  # (channel, incident) of what the channel is sent of these events
     for event in events:
         silence = next((action for action in silences if action.silences(event)), None)
+        ends = event.kind in OPENS
         for name, policy in policies.items():
-            if not policy.wants(event):
+            incident = (name, incident_key(event))
+            owed = ends and ((name, event.event_id) in told or incident in begun)
+            if not owed and not policy.wants(event):
                 continue
             item = OutboxItem(event_id=event.event_id, notifier=name, updated_at=now)
-            if silence is not None:
+            if silence is not None and not owed:
                 item = replace(item, state="given_up", last_error=f"silenced by action {silence.action_id}")
-            if event.event_id in late and (name, event.event_id) not in told:
+            if event.event_id in late and not owed:
                 item = replace(item, state="given_up", last_error=late[event.event_id])
             elif (name, event.alert_id) in untold:
                 item = replace(item, state="given_up", last_error=LONG_OVER)
+            if ends:
+                begun.discard(incident)
+            elif item.state == "pending":
+                begun.add(incident)
             items.append(item)
     if items:
         store.outbox.put(items)

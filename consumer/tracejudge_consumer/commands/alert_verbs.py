@@ -102,7 +102,8 @@ def acknowledge(matchers: tuple[tuple[str, str], ...], **said: Any) -> None:
 Example:
   tracejudge alerts silence app=shop --for 2h --note "index is being rebuilt"
   tracejudge alerts silence rule=drift --until 2026-02-01T08:00:00Z
-Detection continues and events are stored; only notifications stop.""",
+Detection continues and events are stored; only notifications stop, except for the end of
+an alert that was open before.""",
 )
 @_matchers
 @_said

@@ -20,9 +20,10 @@ class Action:
 
     `matchers` select series: field -> value, all of which must hold; an empty mapping selects every series. `accept`
     and `dismiss` close the open alerts of these series at `at`. `acknowledge` stops their reminders. `silence` keeps
-    from the channels those of their events that happen in [start, end), or were held back until then. `mark` says that
-    something was really wrong in [start, end): it changes nothing, but back-tests are measured against it. `adopt` made
-    a JudgeId live: its matchers are judge_name, judge_id and the run_id of the replay whose scores seed its baselines.
+    from the channels those of their events that happen in [start, end), or were held back until then, but not the end
+    of what a channel was told of before. `mark` says that something was really wrong in [start, end): it changes
+    nothing, but back-tests are measured against it. `adopt` made a JudgeId live: its matchers are judge_name, judge_id
+    and the run_id of the replay whose scores seed its baselines.
     """
 
     action_id: str

@@ -70,6 +70,16 @@ class AlertEvents(Table[AlertEvent]):
             "WHERE event_id IN {event_ids:Array(String)} ORDER BY at, event_id", {"event_ids": list(event_ids)}
         )
 
+    def of_alerts(self, alert_ids: Sequence[str]) -> list[AlertEvent]:
+        """The events of these alerts, which the ids of the events that opened them name, the oldest first."""
+        return self._select(
+            # Nothing of an alert is older than its opening: the rest of the table is not parsed.
+            "WHERE at >= (SELECT min(at) FROM alert_events WHERE event_id IN {alert_ids:Array(String)}) AND "
+            "(event_id IN {alert_ids:Array(String)} OR "
+            "JSONExtractString(evidence, 'fired_event_id') IN {alert_ids:Array(String)}) ORDER BY at, event_id",
+            {"alert_ids": list(alert_ids)},
+        )
+
     def beginning(self, prefix: str, *, limit: int = 2) -> list[AlertEvent]:
         """The events whose id begins so, in the order of their ids."""
         return self._select(

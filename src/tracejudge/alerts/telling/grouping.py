@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Final
 
 from tracejudge.alerts.event import AlertEvent
-from tracejudge.alerts.telling.incident import incident_key
+from tracejudge.alerts.telling.incident import OPENS, incident_key
 
 MOST_EVENTS: Final = 25
 """Of one message: what a person can still read, and a few kilobytes at most."""
@@ -28,7 +28,7 @@ Events = tuple[AlertEvent, ...]
 def by_urgency(events: Iterable[AlertEvent]) -> list[AlertEvent]:
     """The events in the order in which a message shows them."""
     incidents: defaultdict[str, list[AlertEvent]] = defaultdict(list)
-    for event in sorted(events, key=lambda event: (event.at, event.event_id)):
+    for event in sorted(events, key=lambda event: (event.at, event.kind in OPENS, event.event_id)):
         incidents[incident_key(event)].append(event)
     ordered = sorted(incidents.values(), key=_rank)
     return [event for incident in ordered for event in incident]
