@@ -263,7 +263,7 @@ def _said(line: ReleaseLine) -> str:
     decided = line.decided
     words = _WORDS[decided.verdict]
     if decided.needed is not None:
-        words += f": needs about {decided.needed} more judged traces"
+        words += f": needs about {decided.needed} more judged traces, if both rates stay as they look now"
     elif line.within is not None and line.within.compared < LEAST_COMPARED:
         words += f": needs values that cover {percent(LEAST_COMPARED, digits=0)} of the traffic"
     return words
