@@ -89,6 +89,15 @@ def test_parquet_and_json_lines_hold_the_same_rows_in_the_order_of_the_file(at: 
     assert [row["heuristic"] for row in rows if row["judge"] == "lexical"] == [True] * 6
 
 
+def test_the_mean_score_is_that_of_the_rows(at: Workplace) -> None:
+    answers_file(at.folder)
+    found = at.json("score", "answers.jsonl", "--output", "out.jsonl")["judges"]["lexical"]["pass_rate"]
+    rows = [json.loads(line) for line in (at.folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    scores = [row["score"] for row in rows if row["score"] is not None]
+    assert found["mean_score"] == pytest.approx(sum(scores) / len(scores))
+    assert found["mean_score"] > 0.0
+
+
 def test_the_verdicts_of_another_judge_are_not_written_over(at: Workplace) -> None:
     answers_file(at.folder)
     first = at.json("score", "answers.jsonl")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+import numpy as np
 import pytest
 from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
 from llama_index.core.llms.mock import MockLLM
@@ -24,6 +26,10 @@ from tracejudge.testing.judges import HANG, ScriptedJudge
 
 HERE = __name__
 STOCK = "llama_index.core.evaluation"
+
+
+def unchecked(**fields: Any) -> EvaluationResult:
+    return EvaluationResult.model_construct(**fields)
 
 
 class Scripted(FixedPrompts, BaseEvaluator):
@@ -51,7 +57,13 @@ class Scripted(FixedPrompts, BaseEvaluator):
             "nan": EvaluationResult(passing=True, score=float("nan")),
             "inf": EvaluationResult(passing=True, score=float("inf")),
             "too high": EvaluationResult(passing=True, score=1.5),
+            "verdict in words": unchecked(passing="no", score=None, feedback=""),
+            "score in words": unchecked(passing=None, score="0.2", feedback=""),
+            "odd feedback": unchecked(passing=False, score=0.2, feedback={"a": "\ud800"}),
+            "numpy": unchecked(passing=np.bool_(False), score=np.float32(0.5), feedback=None),
         }
+        if self._result == "exits":
+            sys.exit(3)
         if self._result == "raises":
             raise RuntimeError("no idea")
         if self._result == "hangs":
@@ -97,6 +109,20 @@ class Spoiling(FixedPrompts, BaseEvaluator):
         return EvaluationResult(passing=passing)
 
 
+class Leaving(Scripted):
+    """Ends the process when it is made."""
+
+    def __init__(self) -> None:
+        sys.exit("no licence")
+
+
+class OnlySync(BaseEvaluator):
+    """An evaluator as a beginner writes it."""
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> EvaluationResult:
+        return EvaluationResult(passing=True)
+
+
 def spec(result: str = "fine", **fields: Any) -> JudgeSpec:
     return JudgeSpec.model_validate(
         {"name": "own", "kind": f"{HERE}:Scripted", "options": {"result": result}, **fields}
@@ -114,6 +140,8 @@ def stock(name: str, **fields: Any) -> JudgeSpec:
         ("fine", Outcome.PASSED, 0.9),
         ("only a score", Outcome.FAILED, 0.4),
         ("only a verdict", Outcome.FAILED, 0.0),
+        ("odd feedback", Outcome.FAILED, 0.2),
+        ("numpy", Outcome.FAILED, 0.5),
     ],
 )
 async def test_an_own_class_is_a_judge(result: str, outcome: Outcome, score: float) -> None:
@@ -142,6 +170,9 @@ async def test_scores_on_another_scale_are_mapped() -> None:
         ("too high", "out_of_range"),
         ("raises", "judge_error"),
         ("no result", "judge_error"),
+        ("verdict in words", "unparsable"),
+        ("score in words", "unparsable"),
+        ("exits", "judge_error"),
         ("hangs", "judge_timeout"),
     ],
 )
@@ -149,6 +180,31 @@ async def test_b08_what_is_no_verdict_is_invalid_and_never_zero(result: str, rea
     panel = make_panel(spec(result, timeout_s=0.05, max_attempts=2))
     (row,) = (await panel.evaluate([make_task(0, "own")])).scores
     assert (row.outcome, row.score, row.reason) == (Outcome.INVALID, None, reason)
+
+
+async def test_what_is_no_verdict_says_which_field_is_what() -> None:
+    (row,) = (await make_panel(spec("verdict in words")).evaluate([make_task(0, "own")])).scores
+    assert row.feedback == "passing is 'no' (str): it must be True, False or None"
+
+
+async def test_a_judge_that_ends_the_process_ends_nothing_and_the_others_judge_on() -> None:
+    judges = [spec("exits", name="leaver", calls_model=False), spec("fine", calls_model=False)]
+    result = await make_panel(judges).evaluate(make_tasks(range(2), "leaver", "own"))
+    assert {(row.judge_name, row.outcome) for row in result.scores} == {
+        ("leaver", Outcome.INVALID),
+        ("own", Outcome.PASSED),
+    }
+    assert "called sys.exit(3)" in next(row.feedback for row in result.scores if row.judge_name == "leaver")
+
+
+def test_a_class_that_ends_the_process_when_it_is_made_is_a_fault_of_the_settings() -> None:
+    with pytest.raises(SettingsError, match="Leaving does not take these options: no licence"):
+        make_panel(JudgeSpec.model_validate({"name": "own", "kind": f"{HERE}:Leaving", "calls_model": False}))
+
+
+def test_a_class_without_what_llamaindex_asks_for_is_named_with_what_it_lacks() -> None:
+    with pytest.raises(SettingsError, match="OnlySync lacks _get_prompts, _update_prompts, aevaluate, which LlamaInd"):
+        make_panel(JudgeSpec.model_validate({"name": "own", "kind": f"{HERE}:OnlySync", "calls_model": False}))
 
 
 async def test_transient_errors_of_an_own_class_are_tried_again() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 import click
@@ -54,6 +55,8 @@ def command(config: str, as_json: bool, until_idle: bool) -> int:
         stop_on_signals(stop) as signals,
         ExitStack() as stack,
     ):
+        # What a judge prints is not ours: standard output may be read as JSON.
+        stack.enter_context(redirect_stdout(sys.stderr))
         try:
             with signals.starting():
                 pipeline = stack.enter_context(consumer_of(settings, store, quiet=as_json))

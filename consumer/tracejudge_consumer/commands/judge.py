@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +13,7 @@ from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import MANUAL_RUN
 from tracejudge.store import Store, StoredTrace
 from tracejudge_consumer.choosing.judges import resolve_judges
+from tracejudge_consumer.process.judging_run import run_judging
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE
 from tracejudge_consumer.terminal.options import config_option, json_option
@@ -65,7 +65,7 @@ def command(
             raise NothingToDecide(
                 f"the texts of trace {trace_id!r} are past their retention: there is nothing to judge"
             )
-        result = asyncio.run(_judge(settings, store, specs, found[0]))
+        result = run_judging(_judge(settings, store, specs, found[0]))
     if as_json:
         click.echo(to_json({"scores": result.scores, "ledger": result.ledger, "gone": [str(e) for e in result.gone]}))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
 
@@ -18,6 +17,7 @@ from tracejudge_consumer.choosing.judges import require_prices, resolve_judges
 from tracejudge_consumer.choosing.named_slice import require_slice
 from tracejudge_consumer.choosing.replay import check_pairs, choose, drawn, plans, source_of, with_fields
 from tracejudge_consumer.process.collector import settled_heap
+from tracejudge_consumer.process.judging_run import run_judging
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE
 from tracejudge_consumer.terminal.options import Moment, Number, check_order, config_option, json_option
@@ -137,7 +137,7 @@ def command(
             if faults:
                 raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
         with JudgingBar(count * len(specs), hidden=as_json) as progress, settled_heap():
-            report = asyncio.run(_run(settings, store, specs, source, run, _left(caps, store, run_id), progress))
+            report = run_judging(_run(settings, store, specs, source, run, _left(caps, store, run_id), progress))
             live = _live_alike(store, specs[0])
     return tell(report, specs, run, live, selected=count, config=config, as_json=as_json)
 

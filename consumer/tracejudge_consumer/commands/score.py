@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from tracejudge_consumer.files.form import FileForm
 from tracejudge_consumer.files.output import RowsFile, default_output, open_rows, write_manifest
 from tracejudge_consumer.files.paired_lines import paired
 from tracejudge_consumer.files.scores import EngineChoice, FileCounts, plan_file, score_file
+from tracejudge_consumer.process.judging_run import run_judging
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.terminal.options import Number, OutFile, config_option, json_option
@@ -127,7 +127,7 @@ def command(
     engine = _engine(engine_path, engine_concurrency, engine_timeout)
     started_at = datetime.now(timezone.utc)
     with _opened(target) as out, _progress(traces, hidden=as_json) as advance:
-        done = asyncio.run(
+        done = run_judging(
             score_file(path, out, app=app, form=form, specs=specs, caps=caps, engine=engine, advance=advance)
         )
     results = {name: item.as_dict(traces) for name, item in done.counts.items()}

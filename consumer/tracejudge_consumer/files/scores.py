@@ -44,6 +44,7 @@ class FileCounts:
     heuristic: bool
     passed: int = 0
     failed: int = 0
+    score_sum: float = 0.0  # of the settled ones
     invalid: Counter[str] = field(default_factory=Counter)
     decisions: Counter[tuple[Decision, str]] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)  # one detail for each reason of invalid ones
@@ -57,10 +58,10 @@ class FileCounts:
         elif item.outcome is Outcome.INVALID:
             self.invalid[item.reason] += 1
             self.examples.setdefault(item.reason, item.feedback or item.raw_reply)
-        elif item.outcome is Outcome.PASSED:
-            self.passed += 1
         else:
-            self.failed += 1
+            self.passed += item.outcome is Outcome.PASSED
+            self.failed += item.outcome is Outcome.FAILED
+            self.score_sum += item.score or 0.0
 
     @property
     def reached(self) -> int:
@@ -79,7 +80,10 @@ class FileCounts:
         if n == 0:
             return None
         whole, part = float(n), float(self.passed)
-        return pass_rate({"": Bucket(n=n, passed=self.passed, sum_w=whole, sum_w2=whole, sum_wx=part, sum_w2x=part)})
+        bucket = Bucket(
+            n=n, passed=self.passed, sum_w=whole, sum_w2=whole, sum_wx=part, sum_w2x=part, sum_ws=self.score_sum
+        )
+        return pass_rate({"": bucket})
 
     def as_dict(self, traces: int) -> dict[str, Any]:
         """JSON values; `traces` is how many the file holds."""

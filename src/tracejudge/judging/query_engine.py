@@ -37,7 +37,7 @@ def load_engine(path: str) -> QueryEngine:
     module_name, _, name = path.partition(":")
     try:
         found: Any = getattr(importlib.import_module(module_name), name)
-    except Exception as error:  # importing runs somebody else's code
+    except (Exception, SystemExit) as error:  # importing runs somebody else's code
         raise SettingsError(
             [
                 f"engine: cannot import {path!r}: {describe(error)}; write package.module:name, "
@@ -49,7 +49,7 @@ def load_engine(path: str) -> QueryEngine:
             raise SettingsError([f"engine: {path} has no method aquery, and cannot be called for an engine either"])
         try:
             found = found()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise SettingsError([f"engine: {path}() raised {describe(error)}"]) from error
     if not callable(getattr(found, "aquery", None)):
         raise SettingsError([f"engine: {path} gives a {type(found).__name__}, which has no method aquery"])

@@ -161,7 +161,7 @@ def make_completer(spec: JudgeSpec, *, environ: Mapping[str, str]) -> Completer:
     llm_class = load_class(spec.llm, LLM, judge=spec.name, key="llm")
     try:
         return LlamaIndexLLM(spec, llm_class, api_key=api_key)
-    except Exception as error:  # noqa: BLE001 - the class is anybody's: whatever it raises, its options are at fault
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the class is anybody's: its options are at fault
         raise SettingsError(
             [f"judge {spec.name!r}: llm: {spec.llm} does not take these llm_options: {_told(error, secret=api_key)}"]
         ) from None
@@ -222,7 +222,7 @@ def _embed_model(spec: JudgeSpec, *, environ: Mapping[str, str]) -> BaseEmbeddin
         arguments["api_key"] = api_key
     try:
         found: BaseEmbedding = embed_class(**arguments)
-    except Exception as error:  # noqa: BLE001 - the class is anybody's: whatever it raises, its options are at fault
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the class is anybody's: its options are at fault
         told = _told(error, secret=api_key)
         raise SettingsError(
             [f"judge {spec.name!r}: embed_model: {options.embed_model} does not take these embed_options: {told}"]
@@ -243,14 +243,14 @@ def _external(spec: JudgeSpec, model: JudgeModel | None, *, guard: Guard, meter:
         options["llm"] = MeteredLLM(spec, model.ask_once)
     try:
         inner = evaluator_class(**options)
-    except Exception as error:  # noqa: BLE001 - the class is anybody's: whatever it raises, its options are at fault
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the class is anybody's: its options are at fault
         told = _told(error)
         raise SettingsError([f"judge {spec.name!r}: {spec.kind} does not take these options: {told}"]) from None
     counts_attempts = model is None and (spec.calls_model or capped)
     return ExternalEvaluator(inner, spec=spec, guard=guard, meter=meter, counts_attempts=counts_attempts)
 
 
-def _told(error: Exception, *, secret: str | None = None) -> str:
+def _told(error: BaseException, *, secret: str | None = None) -> str:
     """What `error` says, without the values it was given: pydantic repeats them, the key among them."""
     if isinstance(error, ValidationError):
         faults = error.errors(include_url=False, include_context=False, include_input=False)
@@ -263,10 +263,17 @@ def load_class(path: str, base: type[Any], *, judge: str, key: str) -> type[Any]
     module_name, _, class_name = path.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), class_name)
-    except Exception as error:  # importing runs somebody else's code
+    except (Exception, SystemExit) as error:  # importing runs somebody else's code
         raise SettingsError(
-            [f"judge {judge!r}: {key}: cannot import {path}: {describe(error)}; install its package or fix the path"]
+            [
+                f"judge {judge!r}: {key}: cannot import {path}: {describe(error)}; install its package, put its folder "
+                "into PYTHONPATH, or fix the path"
+            ]
         ) from error
     if not (isinstance(found, type) and issubclass(found, base)):
         raise SettingsError([f"judge {judge!r}: {key}: {path} is not a subclass of LlamaIndex's {base.__name__}"])
+    if lacking := sorted(getattr(found, "__abstractmethods__", ())):
+        raise SettingsError(
+            [f"judge {judge!r}: {key}: {path} lacks {', '.join(lacking)}, which LlamaIndex's {base.__name__} asks for"]
+        )
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from tracejudge.judging.calls.endpoint_check import EndpointCheck, check_endpoin
 from tracejudge.judging.known_cases import KnownCase, known_cases
 from tracejudge.judging.trial import Trial, Tried, try_judge
 from tracejudge_consumer.choosing.judges import judge_label, resolve_judges
+from tracejudge_consumer.process.judging_run import run_judging
 from tracejudge_consumer.settings import load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_FAILED
 from tracejudge_consumer.terminal.options import config_option, json_option
@@ -52,7 +52,7 @@ def check(judges: tuple[str, ...], config: str, as_json: bool, no_calls: bool, f
     """Test judges: settings, endpoint, known cases."""
     settled = resolve_judges(config, judges) if judges else None
     specs = settled or load_settings(config, require_caps=False, connects=False).judges
-    checked = asyncio.run(_check_all(specs, no_calls=no_calls, file=file))
+    checked = run_judging(_check_all(specs, no_calls=no_calls, file=file))
     if as_json:
         click.echo(to_json(checked))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from tracejudge.scores import Decision
 from tracejudge.store import Store, TraceFilter
 from tracejudge_consumer.choosing.judges import judge_label, require_prices, resolve_judges
 from tracejudge_consumer.choosing.named_slice import require_slice
+from tracejudge_consumer.process.judging_run import run_judging
 from tracejudge_consumer.settings import Settings, load_settings
 from tracejudge_consumer.terminal.exit_status import EXIT_DONE, EXIT_UNAVAILABLE, EXIT_UNDECIDED
 from tracejudge_consumer.terminal.options import Moment, Number, config_option, json_option
@@ -115,7 +115,7 @@ def noise(
         if max_calls is None and max_usd is None and (faults := check_caps([spec], estimates=[plan])):
             raise SettingsError([f"{fault} (or give --max-calls or --max-usd)" for fault in faults])
         caps = RunCaps(max_calls=max_calls, max_usd=max_usd)
-        run = asyncio.run(_run(settings, store, spec, chosen, repeats=repeats, caps=caps, hidden=as_json))
+        run = run_judging(_run(settings, store, spec, chosen, repeats=repeats, caps=caps, hidden=as_json))
     found = measure_noise(run.scores, repeats=repeats)
     rows = _rows(found, share)
     if as_json:

@@ -102,9 +102,9 @@ async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
     """The awaitable's value, if it comes within `timeout_s`; else CallTimeout, with next to no delay.
 
     Unlike asyncio.wait_for this does not wait for a judge that ignores its cancellation; whatever it answers later is
-    dropped.
+    dropped. Nor can a judge end the process: its SystemExit is a RuntimeError.
     """
-    task = asyncio.ensure_future(awaitable)
+    task = asyncio.ensure_future(_staying(awaitable))
     try:
         await asyncio.wait({task}, timeout=timeout_s)
     except asyncio.CancelledError:
@@ -118,6 +118,14 @@ async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
     if task.cancelled():
         raise CallError("the judge cancelled itself")
     return task.result()
+
+
+async def _staying(awaitable: Awaitable[T]) -> T:
+    try:
+        return await awaitable
+    except SystemExit as error:
+        # Out of a task it would end the event loop, and with it every other judge.
+        raise RuntimeError(f"the judge called sys.exit({error.code!r}): it must raise an exception instead") from error
 
 
 def _too_late(limit_s: float) -> CallTimeout:

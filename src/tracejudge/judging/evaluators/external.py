@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation.base import BaseEvaluator, EvaluationResult
 
@@ -21,6 +22,7 @@ from tracejudge.judging.replies.verdict import Unreadable, Verdict
 from tracejudge.judging.responses import TraceResponse
 from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import InvalidReason
+from tracejudge_sdk.json_values import scrub_text
 
 
 class ExternalEvaluator(FixedPrompts, BaseEvaluator):
@@ -121,10 +123,18 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
             return result
         if not isinstance(result, EvaluationResult):
             return invalid(InvalidReason.JUDGE_ERROR, f"returned a {type(result).__name__}, not an EvaluationResult")
-        raw = result.feedback or ""
+        raw = _text(result.feedback)
         if result.invalid_result:
-            return invalid(InvalidReason.JUDGE_ERROR, result.invalid_reason or "invalid_result is set", raw_reply=raw)
+            reason = _text(result.invalid_reason) or "invalid_result is set"
+            return invalid(InvalidReason.JUDGE_ERROR, reason, raw_reply=raw)
         passing, score = result.passing, result.score
+        # Both may be anything where a class leaves pydantic's checks out; numpy's own scalars say what they are.
+        if passing is not None and not isinstance(passing, (bool, np.bool_)):
+            told = f"passing is {_shown(passing)}: it must be True, False or None"
+            return invalid(InvalidReason.UNPARSABLE, told, raw_reply=raw)
+        if score is not None and not isinstance(score, (int, float, np.integer, np.floating)):
+            told = f"score is {_shown(score)}: it must be a number or None"
+            return invalid(InvalidReason.UNPARSABLE, told, raw_reply=raw)
         if score is None:
             if passing is None:
                 return invalid(InvalidReason.UNPARSABLE, "neither a score nor a verdict came back", raw_reply=raw)
@@ -132,8 +142,25 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
         else:
             low, high = self._spec.score_scale
             if not math.isfinite(score) or not low <= score <= high:
-                return invalid(InvalidReason.OUT_OF_RANGE, f"{score} is not in [{low:g}, {high:g}]", raw_reply=raw)
-            score = (score - low) / (high - low)
+                return invalid(
+                    InvalidReason.OUT_OF_RANGE,
+                    f"score {score} is not in [{low:g}, {high:g}], the judge's scale",
+                    raw_reply=raw,
+                )
+            score = (float(score) - low) / (high - low)
         if passing is None or self._spec.threshold is not None:
             passing = score >= self._spec.passing_threshold
-        return Judgement(passing=passing, score=score, feedback=raw[:FEEDBACK_CHARS], raw_reply=raw[:RAW_REPLY_CHARS])
+        return Judgement(
+            passing=bool(passing), score=score, feedback=raw[:FEEDBACK_CHARS], raw_reply=raw[:RAW_REPLY_CHARS]
+        )
+
+
+def _text(value: Any) -> str:
+    """What a class says beside its verdict; no verdict is lost over it."""
+    if value is None:
+        return ""
+    return scrub_text(value if isinstance(value, str) else _shown(value))
+
+
+def _shown(value: Any) -> str:
+    return f"{scrub_text(repr(value))[:200]} ({type(value).__name__})"
