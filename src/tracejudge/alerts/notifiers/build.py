@@ -46,6 +46,7 @@ def _built(channel: NotifierSettings, secret: str | None, clock: Clock | None) -
             name=channel.channel,
             allow_private=channel.allow_private,
             timeout_s=channel.timeout_s,
+            clock=clock,
         )
     if channel.type == "apprise":
         from tracejudge.alerts.notifiers.apprise import AppriseNotifier
