@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.support.virtual_time import VirtualLoop, run_virtually
-from tracejudge.judging.calls.deadlines import Deadlines
+from tracejudge.judging.calls.deadlines import Deadlines, within
 from tracejudge.judging.calls.failures import CallTimeout
 
 LIMIT_S = 10.0
@@ -84,6 +84,50 @@ def test_a_call_that_answers_when_it_is_cancelled_leaves_no_cancellation_behind(
         return said, task.cancelling() if task is not None and hasattr(task, "cancelling") else 0
 
     assert run_virtually(main()) == ("at last", 0)
+
+
+def stand_still(loop: VirtualLoop, seconds: float) -> None:
+    """What a blocking library does to the loop it is called on."""
+    loop._jumping.jumped_s += seconds
+
+
+@pytest.mark.parametrize("own_task", [True, False])
+def test_a_reply_that_came_while_the_loop_stood_still_is_no_timeout(own_task: bool) -> None:
+    loop = VirtualLoop()
+    deadlines = Deadlines(LIMIT_S)
+
+    async def reply() -> str:
+        # Four turns of the loop for what has long arrived: read, parsed, handed on.
+        await asyncio.sleep(1.0)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return "YES"
+
+    async def main() -> None:
+        call = within(reply(), LIMIT_S) if own_task else deadlines.keep(reply())
+        waiting = asyncio.ensure_future(call)
+        await asyncio.sleep(0)
+        stand_still(loop, 3 * LIMIT_S)
+        assert await waiting == "YES"
+
+    run_virtually(main(), loop)
+
+
+@pytest.mark.parametrize("own_task", [True, False])
+def test_a_call_that_hangs_beyond_that_ends_all_the_same(own_task: bool) -> None:
+    loop = VirtualLoop()
+    deadlines = Deadlines(LIMIT_S)
+
+    async def main() -> None:
+        hanging = asyncio.sleep(1e9)
+        waiting = asyncio.ensure_future(within(hanging, LIMIT_S) if own_task else deadlines.keep(hanging))
+        await asyncio.sleep(0)
+        stand_still(loop, 1.5 * LIMIT_S)
+        with pytest.raises(CallTimeout):
+            await waiting
+        assert loop.time() == pytest.approx(2.0 * LIMIT_S, abs=0.2)
+
+    run_virtually(main(), loop)
 
 
 def test_it_serves_one_event_loop_after_the_other() -> None:

@@ -3,6 +3,9 @@
 A timer of the loop for each call costs more than all else around it, and those of answered calls stay in the loop's
 heap until their time. Here calls with the same limit stand in one queue, in the order in which they began, which is
 that of their deadlines; one timer waits for the first that is still running.
+
+Time in which the event loop itself stood still (an evaluator that calls a blocking library) is no delay of the judge:
+replies may lie there unread, and giving them up would have every call of every judge paid for twice.
 """
 
 from __future__ import annotations
@@ -18,6 +21,14 @@ from tracejudge.judging.calls.loops import PerLoop
 T = TypeVar("T")
 
 _RESOLUTION_S: Final = 1e-3
+_STOOD_STILL_S: Final = 0.05
+"""A timer that goes off later than this was held up by something that did not let the loop go on."""
+
+
+def _more_time_s(late_s: float) -> float:
+    """Seconds to add to a deadline that the loop has looked at so late; 0 where it was in time."""
+    return late_s + _STOOD_STILL_S if late_s > _STOOD_STILL_S else 0.0
+
 
 
 class _Running:
@@ -53,6 +64,10 @@ class _Queue:
     def _fire(self) -> None:
         self._armed = False
         queue, now = self._running, self._loop.time()
+        late_s = now - queue[0].deadline if queue else 0.0
+        if more_s := _more_time_s(late_s):
+            for running in queue:
+                running.deadline += late_s + more_s
         while queue:
             first = queue[0]
             if first.task is not None:
@@ -105,8 +120,13 @@ async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
     dropped. Nor can a judge end the process: its SystemExit is a RuntimeError.
     """
     task = asyncio.ensure_future(_staying(awaitable))
+    time = asyncio.get_running_loop().time
+    until = time() + timeout_s
     try:
         await asyncio.wait({task}, timeout=timeout_s)
+        while not task.done() and (more_s := _more_time_s(time() - until)):
+            until = time() + more_s
+            await asyncio.wait({task}, timeout=more_s)
     except asyncio.CancelledError:
         _abandon(task)
         raise
