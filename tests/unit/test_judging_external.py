@@ -294,6 +294,22 @@ async def test_every_call_of_an_own_class_to_the_judge_s_model_is_recorded_and_c
     assert [row.decision for row in result.ledger] == [Decision.OVER_BUDGET] * 2
 
 
+@pytest.mark.parametrize("kind", [f"{HERE}:Asking", f"{STOCK}:RelevancyEvaluator"])
+async def test_the_model_that_answered_a_class_that_is_not_ours_is_on_the_score(kind: str) -> None:
+    asking = JudgeSpec.model_validate({"name": "own", "kind": kind, "base_url": "http://127.0.0.1:9/v1", "model": "m"})
+    (row,) = (await make_panel(asking, ScriptedJudge("YES")).evaluate([make_task(0, "own")])).scores
+    assert (row.outcome, row.model_reported) == (Outcome.PASSED, "scripted")
+
+
+def test_a_class_and_a_model_that_do_not_fit_are_told_apart() -> None:
+    values = {"name": "own", "kind": f"{HERE}:Asking", "calls_model": False}
+    with pytest.raises(SettingsError, match="argument: 'llm'; give base_url and model, or llm"):
+        make_panel(JudgeSpec.model_validate(values))
+    model = {"kind": f"{HERE}:Scripted", "base_url": "http://127.0.0.1:9/v1", "model": "m", "calls_model": True}
+    with pytest.raises(SettingsError, match="llm is among them, since the judge names a model: remove that"):
+        make_panel(JudgeSpec.model_validate({**values, **model}))
+
+
 async def test_the_call_a_timed_out_evaluation_was_waiting_for_has_its_row_too() -> None:
     asking = JudgeSpec.model_validate(
         {

@@ -245,6 +245,10 @@ def _external(spec: JudgeSpec, model: JudgeModel | None, *, guard: Guard, meter:
         inner = evaluator_class(**options)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the class is anybody's: its options are at fault
         told = _told(error)
+        if model is not None:
+            told += "; llm is among them, since the judge names a model: remove that, or let the class take it"
+        elif "'llm'" in told:
+            told += "; give base_url and model, or llm, and the class is handed that model"
         raise SettingsError([f"judge {spec.name!r}: {spec.kind} does not take these options: {told}"]) from None
     counts_attempts = model is None and (spec.calls_model or capped)
     return ExternalEvaluator(inner, spec=spec, guard=guard, meter=meter, counts_attempts=counts_attempts)

@@ -30,7 +30,6 @@ def _more_time_s(late_s: float) -> float:
     return late_s + _STOOD_STILL_S if late_s > _STOOD_STILL_S else 0.0
 
 
-
 class _Running:
     """One call. `task` is None once it is over."""
 

@@ -124,8 +124,11 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
             latency_ms = sum([call.latency_ms for call in calls])
         else:
             latency_ms = 1000.0 * (self._clock.monotonic() - start)
+        # An evaluator that is not ours does not say which model its replies came from; its calls do.
+        answered = [call.model_reported for call in calls if call.model_reported]
         return result.but(
             trace_id=trace.trace_id if trace is not None else "",
+            model_reported=result.model_reported or (answered[-1] if answered else ""),
             calls=tuple(calls),
             latency_ms=latency_ms,
         )
