@@ -8,7 +8,7 @@ import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from email import message_from_string
 from email.message import Message
 from typing import Any
@@ -128,6 +128,21 @@ def test_an_alert_and_its_end_have_one_key_and_other_troubles_another(opens: Ale
     keys = {incident_key(event) for event in (EVENT, NO_DATA, replace(NO_DATA, kind="evaluator_unhealthy"))}
     assert len(keys) == 3
     assert pagerduty_body(NO_DATA, routing_key="k") != pagerduty_body(DATA_BACK, routing_key="k")
+
+
+def test_long_names_share_no_key() -> None:
+    long = replace(EVENT, kind="no_data", series=replace(EVENT.series, app="a" * 256, judge_name="one"))
+    other = replace(long, series=replace(long.series, judge_name="two"))
+    assert incident_key(long) != incident_key(other)
+    assert incident_key(long) == incident_key(replace(long, kind="data_back", event_id="another"))
+    assert len(incident_key(long)) == len(incident_key(other)) == 255
+
+
+@pytest.mark.parametrize(("kind", "days"), [("judge_changed", 1), ("more_values", 1), ("no_data", 365), ("test", 365)])
+def test_alertmanager_shows_what_nothing_ends_for_a_day(kind: Any, days: int) -> None:
+    (alert,) = alertmanager_body(replace(EVENT, kind=kind))
+    shown = datetime.fromisoformat(alert["endsAt"]) - datetime.fromisoformat(alert["startsAt"])
+    assert shown == timedelta(days=days)
 
 
 def test_alertmanager_knows_an_alert_by_its_labels(receiver: Receiver) -> None:

@@ -46,6 +46,7 @@ def test_pagerduty_and_alertmanager_get_them_in_their_own_places() -> None:
     assert incident["links"] == [{"href": "https://alerts.example.com/e1.html", "text": "evidence"}]
     assert incident["payload"]["custom_details"]["evidence"]["worst_trace_ids"] == ["t-1", "t-2"]
     (alert,) = alertmanager_body(EXPLAINED)
+    assert alert["generatorURL"] == "https://alerts.example.com/e1.html"
     assert alert["annotations"]["evidence"].split("\n")[-1] == "evidence: https://alerts.example.com/e1.html"
 
 
@@ -55,6 +56,7 @@ def test_an_event_without_evidence_is_told_as_before_and_a_file_is_no_link() -> 
     assert "links" not in pagerduty_body(PLAIN, routing_key="k")
     assert "evidence" not in alertmanager_body(PLAIN)[0]["annotations"]
     local = replace(PLAIN, evidence={"page": "file:///srv/e1.html"})
+    assert "generatorURL" not in alertmanager_body(local)[0]
     assert "links" not in pagerduty_body(local, routing_key="k")
 
 

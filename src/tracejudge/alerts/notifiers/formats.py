@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tracejudge.alerts.event import AlertEvent, Severity
 from tracejudge.alerts.notifiers.unlinked import unlinked, unlinked_json
-from tracejudge.alerts.telling.incident import OPENS, incident_key, incident_kind
+from tracejudge.alerts.telling.incident import OPENS, can_end, incident_key, incident_kind
 from tracejudge.alerts.telling.notify import Message
 from tracejudge.alerts.telling.told import evidence_lines, evidence_link
 from tracejudge.alerts.wire import EVENT_VERSION, event_to_json
@@ -28,6 +28,9 @@ _NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9_]")  # names of labels: Alertma
 
 _OPEN_FOR: Final = timedelta(days=365)
 """Alertmanager takes an alert that is not sent again within minutes for over, unless it is told until when it lasts."""
+
+_NOTICE_FOR: Final = timedelta(days=1)
+"""How long it shows an event that nothing ends: a judge changed, a rule has more slices than it watches."""
 
 
 def slack_body(event: AlertEvent) -> Body:
@@ -104,8 +107,7 @@ def pagerduty_body(event: AlertEvent, *, routing_key: str) -> Body:
         "class": event.kind,
         "custom_details": unlinked_json(event_to_json(event)),
     }
-    link = evidence_link(event)
-    if link is not None and link.startswith("http"):
+    if (link := _web_link(event)) is not None:
         body["links"] = [{"href": link, "text": "evidence"}]
     return body
 
@@ -135,15 +137,24 @@ def _alert(event: AlertEvent, *, severity: Severity, ends: bool) -> dict[str, An
         **_slice_labels(series.group),
     }
     at = event.at.astimezone(timezone.utc)
+    lasts = _OPEN_FOR if can_end(event) else _NOTICE_FOR
     alert: dict[str, Any] = {
         # An empty label is none to Alertmanager.
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": {"summary": unlinked(event.summary), "event_id": event.event_id, **_annotations(event)},
-        "endsAt": (at if ends else at + _OPEN_FOR).isoformat(timespec="milliseconds"),
+        "endsAt": (at if ends else at + lasts).isoformat(timespec="milliseconds"),
     }
+    if (link := _web_link(event)) is not None:
+        alert["generatorURL"] = link
     if not ends:
         alert["startsAt"] = at.isoformat(timespec="milliseconds")
     return alert
+
+
+def _web_link(event: AlertEvent) -> str | None:
+    """Where the page about the event is, where others can open it."""
+    link = evidence_link(event)
+    return link if link is not None and link.startswith(("https://", "http://")) else None
 
 
 def _slice_labels(group: Iterable[tuple[str, str]]) -> dict[str, str]:

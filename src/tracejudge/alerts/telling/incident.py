@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,12 +18,20 @@ OPENS: Final[Mapping[EventKind, EventKind]] = {
 }
 """The kinds that end something, each with the kind that began it."""
 
+LONGEST_KEY: Final = 255
+"""Characters; PagerDuty refuses longer ones."""
+
 _GOES_ON: Final[Mapping[EventKind, EventKind]] = {"escalated": "firing", "reminder": "firing"}
 
 
 def incident_kind(event: AlertEvent) -> EventKind:
     """The kind of event that began what this event is about."""
     return OPENS.get(event.kind, _GOES_ON.get(event.kind, event.kind))
+
+
+def can_end(event: AlertEvent) -> bool:
+    """Whether an event of another kind ends what this one is about."""
+    return incident_kind(event) in OPENS.values()
 
 
 def incident_key(event: AlertEvent) -> str:
@@ -46,4 +55,9 @@ def incident_key(event: AlertEvent) -> str:
         series.judge_id,
         *map("=".join, series.group),
     )
-    return f"tracejudge-{kind}-{'/'.join(named)}"[:255]
+    key = f"tracejudge-{kind}-{'/'.join(named)}"
+    if len(key) <= LONGEST_KEY:
+        return key
+    # What is cut off tells series apart: one's end must not close another's incident.
+    told_apart = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:32]
+    return f"{key[: LONGEST_KEY - 33]}-{told_apart}"
