@@ -109,6 +109,15 @@ class Spoiling(FixedPrompts, BaseEvaluator):
         return EvaluationResult(passing=passing)
 
 
+class Narrow(FixedPrompts, BaseEvaluator):
+    """Takes what it reads and nothing else."""
+
+    async def aevaluate(  # type: ignore[override]
+        self, query: str | None = None, response: str | None = None, contexts: Sequence[str] | None = None
+    ) -> EvaluationResult:
+        return EvaluationResult(passing=bool(response))
+
+
 class Leaving(Scripted):
     """Ends the process when it is made."""
 
@@ -185,6 +194,13 @@ async def test_b08_what_is_no_verdict_is_invalid_and_never_zero(result: str, rea
 async def test_what_is_no_verdict_says_which_field_is_what() -> None:
     (row,) = (await make_panel(spec("verdict in words")).evaluate([make_task(0, "own")])).scores
     assert row.feedback == "passing is 'no' (str): it must be True, False or None"
+
+
+async def test_a_class_that_takes_no_further_keywords_judges_traces_with_a_reference_too() -> None:
+    narrow = JudgeSpec.model_validate({"name": "own", "kind": f"{HERE}:Narrow", "calls_model": False})
+    tasks = [make_task(make_trace(0, reference=None), "own"), make_task(make_trace(1, reference="ten"), "own")]
+    result = await make_panel(narrow).evaluate(tasks)
+    assert [row.outcome for row in result.scores] == [Outcome.PASSED] * 2
 
 
 async def test_a_judge_that_ends_the_process_ends_nothing_and_the_others_judge_on() -> None:

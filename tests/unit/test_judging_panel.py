@@ -199,6 +199,18 @@ async def test_b10_a_model_judge_runs_in_a_stock_runner_without_losing_a_batch()
     assert judge.calls == 2
 
 
+async def test_an_evaluator_of_one_s_own_runner_closes_its_connections() -> None:
+    closed: list[str] = []
+
+    class Closing(ScriptedJudge):
+        async def close(self) -> None:
+            closed.append("faithful")
+
+    await evaluator_for(llm_spec(), make_completer=lambda spec: Closing("YES")).close()
+    await evaluator_for(lexical_spec()).close()
+    assert closed == ["faithful"]
+
+
 def test_b13_one_panel_serves_one_event_loop_after_the_other() -> None:
     judge = ScriptedJudge(YES)
     panel = make_panel(llm_spec(concurrency=1), judge)

@@ -343,6 +343,8 @@ def test_a_prompt_may_stand_in_a_file_and_its_text_is_what_counts(tmp_path: Path
     written = JudgeSpec.model_validate({**fields, "prompt": "Is {response} in {context}?"})
     assert from_file == written
     assert from_file.judge_id() == written.judge_id()
+    file.write_text("\ufeffIs {response} in {context}?\r\n", encoding="utf-8")
+    assert JudgeSpec.model_validate({**fields, "prompt_file": str(file)}) == written, "as Windows editors save it"
     with pytest.raises(ValidationError, match="exclude each other"):
         JudgeSpec.model_validate({**fields, "prompt": "x", "prompt_file": str(file)})
     with pytest.raises(ValidationError, match="cannot be read"):

@@ -117,7 +117,9 @@ def build(specs: Sequence[JudgeSpec], around: Surroundings) -> dict[str, Judge]:
         judges[spec.name] = Judge(
             spec=spec,
             judge_id=spec.judge_id(),
-            evaluator=GuardedEvaluator(inner, spec=spec, clock=around.clock, cache=around.cache),
+            evaluator=GuardedEvaluator(
+                inner, spec=spec, clock=around.clock, cache=around.cache, closes=model.close if model else None
+            ),
             budget=budget,
             circuit=circuit,
             limiter=limiter,
@@ -136,6 +138,7 @@ def evaluator_for(
     spec: JudgeSpec, *, environ: Mapping[str, str] = os.environ, make_completer: MakeCompleter | None = None
 ) -> GuardedEvaluator:
     """One judge as a LlamaIndex evaluator, for a BatchEvalRunner of one's own: it never raises, and gives Judgements.
+    Close it in the event loop in which it was asked.
 
     Its caps hold within this process only, since no store is asked what was spent. Raises SettingsError like `build`.
     """

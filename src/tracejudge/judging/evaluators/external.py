@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -40,6 +41,7 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
         self._guard = guard
         self._meter = meter
         self._counts_attempts = counts_attempts
+        self._takes = _keywords(type(inner))
         self._stock = type(inner).__name__ if spec.stock and reads(type(inner).__name__) else ""
 
     async def aevaluate(
@@ -49,20 +51,26 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
         contexts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> Judgement:
+        more = self._wanted(kwargs)
         return self._read(
             await self._attempts(
-                lambda: self._inner.aevaluate(query=query, response=response, contexts=contexts, **kwargs)
+                lambda: self._inner.aevaluate(query=query, response=response, contexts=contexts, **more)
             )
         )
 
     async def aevaluate_response(
         self, query: str | None = None, response: Response | None = None, **kwargs: Any
     ) -> Judgement:
+        more = self._wanted(kwargs)
+
         def evaluate() -> Any:
             given = response.another() if isinstance(response, TraceResponse) else response
-            return self._inner.aevaluate_response(query=query, response=given, **kwargs)
+            return self._inner.aevaluate_response(query=query, response=given, **more)
 
         return self._read(await self._attempts(evaluate))
+
+    def _wanted(self, given: dict[str, Any]) -> dict[str, Any]:
+        return given if self._takes is None else {key: value for key, value in given.items() if key in self._takes}
 
     async def _attempts(self, evaluate: Any) -> Any:
         # What the model replied, for stock evaluators, which keep it only at times and raise on what they cannot parse.
@@ -153,6 +161,15 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
         return Judgement(
             passing=bool(passing), score=score, feedback=raw[:FEEDBACK_CHARS], raw_reply=raw[:RAW_REPLY_CHARS]
         )
+
+
+def _keywords(evaluator: type[BaseEvaluator]) -> frozenset[str] | None:
+    """The keywords that it takes, None for any: one without `**kwargs` would be invalid on every trace that happens to
+    have a reference, and on no other."""
+    own_response = evaluator.aevaluate_response is not BaseEvaluator.aevaluate_response
+    method = evaluator.aevaluate_response if own_response else evaluator.aevaluate
+    taken = inspect.signature(method).parameters
+    return None if any(one.kind is one.VAR_KEYWORD for one in taken.values()) else frozenset(taken)
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from llama_index.core.base.response.schema import Response
@@ -39,10 +39,17 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
     """
 
     def __init__(
-        self, inner: BaseEvaluator, *, spec: JudgeSpec, clock: Clock, cache: VerdictCache | None = None
+        self,
+        inner: BaseEvaluator,
+        *,
+        spec: JudgeSpec,
+        clock: Clock,
+        cache: VerdictCache | None = None,
+        closes: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._inner = inner
         self._cache = cache if spec.calls_model else None
+        self._closes = closes
         self._judge_id = spec.judge_id()
         self._timed_by_calls = spec.asks_model
         self._spec = spec
@@ -51,6 +58,11 @@ class GuardedEvaluator(FixedPrompts, BaseEvaluator):
         # Looked up once: LlamaIndex's evaluators are abstract classes, which are slow to be asked about.
         self._facts_inner = inner if isinstance(inner, FactsEvaluator) else None
         self._reads_texts = type(inner).aevaluate_response is BaseEvaluator.aevaluate_response
+
+    async def close(self) -> None:
+        """Closes the connections of its model, in the event loop in which it was asked."""
+        if self._closes is not None:
+            await self._closes()
 
     async def aevaluate(
         self,

@@ -100,7 +100,7 @@ class JudgeSpec(BaseModel):
             if values.get("prompt") is not None:
                 raise ValueError("prompt and prompt_file exclude each other")
             try:
-                values["prompt"] = Path(str(file)).read_text(encoding="utf-8").strip()
+                values["prompt"] = Path(str(file)).read_text(encoding="utf-8-sig").strip()
             except (OSError, UnicodeDecodeError) as error:
                 # The words alone: all of an OSError would say the file's name again.
                 why = error.strerror if isinstance(error, OSError) else str(error)
