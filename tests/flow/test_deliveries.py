@@ -13,6 +13,7 @@ from tests.support.memory_outbox import MemoryOutbox
 from tests.unit.test_alerts_notifiers import EVENT
 from tracejudge.alerts import AlertEvent, NotDelivered, Notifier, SeriesSnapshot
 from tracejudge.alerts.judges.hold_mark import with_hold, without_hold
+from tracejudge.alerts.notifiers import TerminalNotifier
 from tracejudge.alerts.telling.channels import ChannelPolicy, parse_rate
 from tracejudge.store import Store
 from tracejudge.testing import ManualClock, RecordingGroupNotifier, RecordingNotifier
@@ -290,6 +291,27 @@ def test_a_dead_channel_is_an_alert_on_the_others_once_and_so_is_its_return() ->
     assert [event.kind for event in chat.events] == ["firing", "channel_down", "channel_up"]
     assert deliveries.dead == {"dead": False, "chat": False}
     assert [event.kind for event in world.store.alert_events.all()] == ["channel_up", "channel_down", "firing"]
+
+
+def test_where_every_channel_is_dead_alerts_reach_nobody_until_one_is_back() -> None:
+    world = World(MemoryOutbox(), at=START)
+    one, two, screen = RecordingNotifier("one"), RecordingNotifier("two"), TerminalNotifier()
+    one.failing = two.failing = True
+    deliveries = world.deliveries(one, two, screen)
+    assert not deliveries.mute
+    world.publish(deliveries, world.events("a"))
+    deliveries.deliver(still_leading=always)
+    assert not deliveries.mute, "away for a moment is not dead"
+    for _ in range(60):
+        deliveries.deliver(still_leading=always)
+        world.clock.advance(30)
+    assert deliveries.mute, "a terminal is not read at night"
+    two.failing = False
+    for _ in range(40):
+        deliveries.deliver(still_leading=always)
+        world.clock.advance(30)
+    assert deliveries.dead == {"one": True, "two": False, "terminal": False}
+    assert not deliveries.mute
 
 
 def test_the_round_that_finds_a_channel_dead_tells_the_others() -> None:

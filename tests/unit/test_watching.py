@@ -247,6 +247,10 @@ def test_only_a_round_that_was_led_and_finished_is_good_for_a_heartbeat_and_for_
     health.round_done(leading=True)
     health.round_failed("store is away")
     assert "store is away" in (health.withheld() or "")
+    health.round_done(leading=True, mute=True)
+    assert "every channel is dead" in (health.withheld() or ""), "no alert would be told, so its absence says nothing"
+    health.round_done(leading=True)
+    assert health.withheld() is None
 
 
 def test_the_age_of_a_round_goes_on_while_the_loop_hangs() -> None:

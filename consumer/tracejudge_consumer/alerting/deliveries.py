@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from tracejudge.alerts import Action, AlertEvent, GroupNotifier, Message, NotDelivered, Notifier, SeriesSnapshot
+from tracejudge.alerts.notifiers import TerminalNotifier
 from tracejudge.alerts.telling.channels import ChannelPolicy, ChannelState
 from tracejudge.alerts.telling.grouping import compose
 from tracejudge.alerts.telling.notify import message_of
@@ -70,6 +71,7 @@ class Deliveries:
     def restore(self, stored: Mapping[str, Mapping[str, Any]]) -> list[SeriesSnapshot]:
         """Restores the states of the channels from stored snapshots; returns all states, to be stored again."""
         self._states = {name: ChannelState(name=name) for name in self._notifiers}
+        self._waiting: set[str] = set()  # channels that had something to deliver at their last turn
         for state in stored.values():
             found = ChannelState.from_snapshot(state)
             if found is not None and found.name in self._states:
@@ -80,6 +82,12 @@ class Deliveries:
     def dead(self) -> Mapping[str, bool]:
         """By channel of this process, whether it is dead."""
         return {name: state.down for name, state in self._states.items()}
+
+    @property
+    def mute(self) -> bool:
+        """Whether alerts wait and reach nobody: every channel but terminals is dead."""
+        far = [name for name, notifier in self._notifiers.items() if not isinstance(notifier, TerminalNotifier)]
+        return any(name in self._waiting for name in far) and all(self._states[name].down for name in far)
 
     def enqueue(
         self, events: Sequence[AlertEvent], *, still_open: AbstractSet[str | None], silences: Sequence[Action] = ()
@@ -121,6 +129,7 @@ class Deliveries:
         # Read for each channel separately: the backlog of a dead one would fill a common page and starve the others.
         items = {item.event_id: item for item in self._store.outbox.pending_of(name, limit=_AT_ONCE)}
         now = self._clock.now()
+        (self._waiting.add if items else self._waiting.discard)(name)
         if not items and still_leading():
             self._nothing_waits(name)
         resting = [item for item in items.values() if item.attempts and now - item.updated_at < _wait(item.attempts)]

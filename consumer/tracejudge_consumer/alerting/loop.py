@@ -137,6 +137,11 @@ class AlertLoop:
         return self._deliveries.dead if self.leading else {}
 
     @property
+    def mute(self) -> bool:
+        """Whether alerts wait and reach nobody, as every channel is dead; False while another process leads."""
+        return self.leading and self._deliveries.mute
+
+    @property
     def held(self) -> list[AlertEvent]:
         """The alerts that are held back, as of the last tick; empty while another process leads."""
         return self._engine.judges.held if self._engine is not None else []

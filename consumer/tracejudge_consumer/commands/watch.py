@@ -132,7 +132,7 @@ def _tick_on(
                     metrics.round_failed()
             else:
                 if health is not None and metrics is not None:
-                    health.round_done(leading=loop.leading)
+                    health.round_done(leading=loop.leading, mute=loop.mute)
                     metrics.round_done(events, leading=loop.leading, channels=loop.channels, held=loop.held)
                 for event in news_of(events):
                     tell(event)

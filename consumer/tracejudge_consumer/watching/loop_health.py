@@ -3,7 +3,8 @@
 - `/live` is false when no sign of life came for `max_silent_s`: a round gives one at each of its steps, so that a long
   catch-up does not count as stuck.
 - `/ready` is false when it is not live, or when the last round did not come to its end (the store is away).
-- A heartbeat is sent only for a round that this process led and finished: standing by is no watching.
+- A heartbeat is sent only for a round that this process led and finished: standing by is no watching. None is sent
+  while every channel is dead: there is nobody else who could be told.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class LoopHealth:
         self._sign = self._started = clock.monotonic()
         self._round: float | None = None
         self._error: str | None = None
-        self._leading = False
+        self._leading = self._mute = False
         self._led_rounds = 0
         self._beaten = 0
         self._ended = False
@@ -49,12 +50,12 @@ class LoopHealth:
         """How long ago this was made."""
         return self._clock.monotonic() - self._started
 
-    def round_done(self, *, leading: bool) -> None:
-        """A round came to its end."""
+    def round_done(self, *, leading: bool, mute: bool = False) -> None:
+        """A round came to its end; `mute`: with alerts that reach nobody, as every channel is dead."""
         with self._lock:
             self._sign = self._round = self._clock.monotonic()
             self._error = None
-            self._leading = leading
+            self._leading, self._mute = leading, mute
             self._led_rounds += leading
 
     def round_failed(self, error: str) -> None:
@@ -73,6 +74,8 @@ class LoopHealth:
         with self._lock:
             if self._error is not None:
                 return f"the last round was broken off: {self._error}"
+            if self._mute:
+                return "every channel is dead, so alerts wait and reach nobody; `tracejudge alerts channels` says why"
             if self._led_rounds == self._beaten:
                 return "no round was led and finished since the last heartbeat"
             self._beaten = self._led_rounds
