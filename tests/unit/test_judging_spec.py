@@ -216,6 +216,23 @@ def test_a_refused_url_is_not_repeated(url: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "template", "missing"),
+    [
+        ("FaithfulnessEvaluator", "Is it so? YES or NO", "query_str"),
+        ("FaithfulnessEvaluator", "{query_str} by {context}", "context_str"),
+        ("CorrectnessEvaluator", "{query} {generated_answer}", "reference_answer"),
+        ("GuidelineEvaluator", "{query} {guidelines}", "response"),
+    ],
+)
+def test_a_stock_template_that_shows_nothing_to_judge_is_refused(kind: str, template: str, missing: str) -> None:
+    fields = {"name": "s", "kind": kind, "base_url": "http://j/v1", "model": "m", "max_calls_per_h": 1}
+    with pytest.raises(ValidationError, match=rf"eval_template: does not name \{{{missing}\}}, which {kind} fills in"):
+        JudgeSpec.model_validate({**fields, "options": {"eval_template": template}})
+    whole = "{query_str} {context_str} {query} {response} {generated_answer} {reference_answer} {guidelines}"
+    assert JudgeSpec.model_validate({**fields, "options": {"eval_template": whole}}).stock
+
+
 def test_ordinary_options_are_not_taken_for_secrets() -> None:
     options = {
         "eval_template": "Is this a task-oriented, risk-averse key-value store? Basic facts only.",

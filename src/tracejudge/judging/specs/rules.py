@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from tracejudge.judging.prompts import PromptError, check_template
 from tracejudge.judging.specs.kinds import BUILT_IN, Kind
 from tracejudge.judging.specs.secret_like import holds_key, refuse_secrets
-from tracejudge.judging.specs.stock import STOCK_EMBEDDERS, STOCK_NEEDS, STOCK_PATH
+from tracejudge.judging.specs.stock import STOCK_EMBEDDERS, STOCK_NEEDS, STOCK_PATH, STOCK_TEMPLATES
 
 if TYPE_CHECKING:
     from tracejudge.judging.specs.spec import JudgeSpec
@@ -88,6 +88,7 @@ def check_whole(spec: JudgeSpec) -> None:
         _check_built_in(spec, kind)
     else:
         _check_counted(spec)
+        _check_stock_template(spec)
     if spec.scale is not None and not spec.scale[0] < spec.scale[1]:
         raise ValueError("scale: its first number, the worst score, must be below its second, the best")
     if spec.llm is not None and spec.base_url is not None:
@@ -155,6 +156,19 @@ def _check_prompt(prompt: str, kind: Kind | None, name: str) -> None:
         check_template(prompt, known=kind.variables, required=kind.required_variables, aliases=kind.aliases)
     except PromptError as error:
         raise ValueError(f"prompt: {error}") from error
+
+
+def _check_stock_template(spec: JudgeSpec) -> None:
+    template = spec.options.get("eval_template") if spec.stock else None
+    name = spec.kind.partition(":")[2]
+    if not isinstance(template, str):
+        return
+    for variable in STOCK_TEMPLATES.get(name, ()):
+        if f"{{{variable}}}" not in template:
+            raise ValueError(
+                f"options.eval_template: does not name {{{variable}}}, which {name} fills in: its verdicts would not "
+                "be about the answer; put it where the model is to read that text"
+            )
 
 
 def _check_counted(spec: JudgeSpec) -> None:

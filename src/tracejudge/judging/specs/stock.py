@@ -43,6 +43,17 @@ line, read "[RESULT] 10" as 1."""
 STOCK_RESULT_TOP: Final[Mapping[str, float]] = {"AnswerRelevancyEvaluator": 2.0, "ContextRelevancyEvaluator": 4.0}
 """The most points that their prompts give; their scores are points / this."""
 
+STOCK_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "FaithfulnessEvaluator": ("query_str", "context_str"),
+    "RelevancyEvaluator": ("query_str", "context_str"),
+    "ContextRelevancyEvaluator": ("query_str", "context_str"),
+    "AnswerRelevancyEvaluator": ("query", "response"),
+    "CorrectnessEvaluator": ("generated_answer", "reference_answer"),
+    "GuidelineEvaluator": ("response", "guidelines"),
+}
+"""The variables without which an `eval_template` of theirs shows the model nothing to judge. They do not check it
+themselves. FaithfulnessEvaluator's query_str is the response."""
+
 STOCK_EMBEDDERS: Final = frozenset({"SemanticSimilarityEvaluator"})
 """LlamaIndex's evaluators that take no LLM; they call the embedding model of its global Settings, which may cost."""
 
