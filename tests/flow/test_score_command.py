@@ -98,6 +98,31 @@ def test_the_mean_score_is_that_of_the_rows(at: Workplace) -> None:
     assert found["mean_score"] > 0.0
 
 
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_a_run_that_cannot_begin_leaves_the_verdicts_of_the_last_one(
+    at: Workplace, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow.parquet", reason="Parquet is an extra")
+    answers_file(at.folder)
+    judges = (at.folder / "judges.toml").read_text(encoding="utf-8")
+    judges = judges.replace('model = "judge"', 'model = "judge"\napi_key_env = "KEY_OF_THE_JUDGE"')
+    (at.folder / "judges.toml").write_text(judges, encoding="utf-8")
+    monkeypatch.setenv("KEY_OF_THE_JUDGE", "k")
+    at.json("score", "answers.jsonl", "--judge", "judges.toml", "--output", name)
+    kept = (at.folder / name).read_bytes()
+    monkeypatch.delenv("KEY_OF_THE_JUDGE")
+    said = at("score", "answers.jsonl", "--judge", "judges.toml", "--output", name, expect=EXIT_USAGE)
+    assert "KEY_OF_THE_JUDGE, which is not set" in said
+    assert (at.folder / name).read_bytes() == kept
+    at("score", "answers.jsonl", "--judge", "judges.toml", "--output", f"new-{name}", expect=EXIT_USAGE)
+    assert not (at.folder / f"new-{name}").exists()
+    monkeypatch.setenv("KEY_OF_THE_JUDGE", "k")
+    (at.folder / "answers.jsonl").write_text((at.folder / "answers.jsonl").read_text().splitlines()[0] + "\n")
+    at.json("score", "answers.jsonl", "--judge", "judges.toml", "--output", name)
+    assert 0 < len((at.folder / name).read_bytes()) < len(kept), "nothing is left of the longer run"
+
+
 def test_the_verdicts_of_another_judge_are_not_written_over(at: Workplace) -> None:
     answers_file(at.folder)
     first = at.json("score", "answers.jsonl")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, TextIO
+from typing import Any, BinaryIO, Final, Protocol
 
 import click
 
@@ -81,21 +81,44 @@ def row_of(item: Score | LedgerRow, trace: Trace, *, heuristic: bool, with_answe
     return row
 
 
-class _JsonRows:
-    def __init__(self, path: Path) -> None:
-        self._out: TextIO = path.open("w", encoding="utf-8")
+class _Rows:
+    """An open file. What it held before is given up for the first row, or an end without any: a run that cannot begin
+    (a key that is not set, a class that cannot be imported) costs no verdict of an earlier one."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._new = not path.exists()
+        self._plain = self._new or path.is_file()
+        self._file = path.open("r+b" if self._plain and not self._new else "wb")
+        self._begun = False
+
+    def begin(self) -> BinaryIO:
+        """The file, which holds nothing but what was written since."""
+        if not self._begun and self._plain:
+            self._file.truncate(0)
+        self._begun = True
+        return self._file
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.begin()
+        self._file.close()
+        if self._new and not self._begun:
+            self._path.unlink(missing_ok=True)
+
+
+class _JsonRows(_Rows):
     def write(self, rows: Sequence[Row]) -> None:
-        self._out.writelines(to_json(row) + "\n" for row in rows)
+        if rows:
+            self.begin().write("".join(to_json(row) + "\n" for row in rows).encode())
 
     def __enter__(self) -> RowsFile:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._out.close()
 
-
-class _ParquetRows:
+class _ParquetRows(_Rows):
     """One row group a batch; the columns are those of the first row."""
 
     def __init__(self, path: Path) -> None:
@@ -111,7 +134,7 @@ class _ParquetRows:
             "heuristic": pyarrow.bool_(),
             "flags": pyarrow.list_(pyarrow.string()),
         }
-        self._file = path.open("wb")
+        super().__init__(path)
         self._writer: Any = None
 
     def write(self, rows: Sequence[Row]) -> None:
@@ -119,16 +142,18 @@ class _ParquetRows:
             return
         schema = self._arrow.schema([(name, self._types.get(name, self._arrow.string())) for name in rows[0]])
         if self._writer is None:
-            self._writer = self._arrow.parquet.ParquetWriter(self._file, schema, compression="zstd")
+            self._writer = self._arrow.parquet.ParquetWriter(self.begin(), schema, compression="zstd")
         self._writer.write_table(self._arrow.Table.from_pylist([_sound(row) for row in rows], schema=schema))
 
     def __enter__(self) -> RowsFile:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._writer is not None:
             self._writer.close()
-        self._file.close()
+        super().__exit__(kind, error, trace)
 
 
 def _sound(row: Row) -> Row:
