@@ -89,6 +89,15 @@ def test_parquet_and_json_lines_hold_the_same_rows_in_the_order_of_the_file(at: 
     assert [row["heuristic"] for row in rows if row["judge"] == "lexical"] == [True] * 6
 
 
+def test_half_a_character_in_a_reply_is_no_escape_that_readers_refuse(at: Workplace, judge: JudgeServer) -> None:
+    judge.script = always('{"unsupported": ["\\ud800"], "verdict": "NO"}')
+    answers_file(at.folder, rows=1)
+    at.json("score", "answers.jsonl", "--judge", "judges.toml", "--output", "out.jsonl")
+    rows = (at.folder / "out.jsonl").read_text(encoding="utf-8")
+    feedback = [row["feedback"] for row in map(json.loads, rows.splitlines()) if row["judge"] == "faithful"]
+    assert feedback[0] == "Not supported: \ufffd"
+
+
 def test_the_mean_score_is_that_of_the_rows(at: Workplace) -> None:
     answers_file(at.folder)
     found = at.json("score", "answers.jsonl", "--output", "out.jsonl")["judges"]["lexical"]["pass_rate"]

@@ -16,6 +16,7 @@ from tracejudge.errors import MissingExtra
 from tracejudge.judging import JudgeSpec, RunCaps
 from tracejudge.scores import LedgerRow, Score
 from tracejudge_consumer.terminal.rendering import to_json
+from tracejudge_sdk.json_values import scrub_text
 from tracejudge_sdk.trace import Trace
 
 PARQUET: Final = ".parquet"
@@ -112,7 +113,7 @@ class _Rows:
 class _JsonRows(_Rows):
     def write(self, rows: Sequence[Row]) -> None:
         if rows:
-            self.begin().write("".join(to_json(row) + "\n" for row in rows).encode())
+            self.begin().write("".join(to_json(_sound(row)) + "\n" for row in rows).encode())
 
     def __enter__(self) -> RowsFile:
         return self
@@ -157,11 +158,8 @@ class _ParquetRows(_Rows):
 
 
 def _sound(row: Row) -> Row:
-    """Without lone surrogates, which Parquet's text has no place for."""
-    return {
-        name: value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else value
-        for name, value in row.items()
-    }
+    """Without lone surrogates: Parquet's text has no place for them, and few readers of JSON take their escapes."""
+    return {name: scrub_text(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def manifest_path(output: Path) -> Path:

@@ -152,7 +152,7 @@ class ExternalEvaluator(FixedPrompts, BaseEvaluator):
             if not math.isfinite(score) or not low <= score <= high:
                 return invalid(
                     InvalidReason.OUT_OF_RANGE,
-                    f"score {score} is not in [{low:g}, {high:g}], the judge's scale",
+                    f"score {score} is not in [{low:g}, {high:g}]: set scale to the class's worst and best score",
                     raw_reply=raw,
                 )
             score = (float(score) - low) / (high - low)
