@@ -104,6 +104,16 @@ def test_any_other_answer_is_not_delivered_and_names_neither_path_nor_token(
     assert len(receiver.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [(403, "check the channel's secret"), (410, "make a new address"), (429, "lower max_messages")],
+)
+def test_what_a_service_refuses_is_said_with_what_mends_it(receiver: Receiver, status: int, remedy: str) -> None:
+    receiver.status = status
+    with pytest.raises(NotDelivered, match=f"answered {status}; .*{remedy}"):
+        webhook(receiver).notify(EVENT)
+
+
 def test_a_loopback_address_is_refused_unless_allowed(receiver: Receiver) -> None:
     with pytest.raises(NotDelivered, match="allow_private = true"):
         webhook(receiver, allow_private=False).notify(EVENT)

@@ -17,6 +17,17 @@ from tracejudge.clock import Clock, SystemClock
 _REFUSED: Final = frozenset({400, 413, 422})
 """Statuses by which a receiver that is there will not have a body: another one may do better."""
 
+_REMEDY: Final[Mapping[int, str]] = {
+    400: "it cannot use what it was sent: check the channel's type and secret",
+    401: "check the channel's secret",
+    403: "check the channel's secret, and whether it may still post there",
+    404: "check the channel's address",
+    410: "what was there is gone: make a new address and set it",
+    413: "it takes only smaller messages",
+    429: "it takes fewer messages in this time: lower max_messages",
+}
+"""Of services whose logs nobody here can read."""
+
 Headers = Callable[[str, bytes], Mapping[str, str]]
 """What a channel adds to the headers of a request, given the id of its event or message, and its body."""
 
@@ -90,7 +101,8 @@ class HttpNotifier:
                 f"{self._name}: {host!r} answered {status}, a redirect, which is not followed; set url to its target"
             )
         if not 200 <= status < 300:
-            said = f"{self._name}: {host!r} answered {status}; look at the receiver's log"
+            remedy = _REMEDY.get(status, "look at the receiver's log")
+            said = f"{self._name}: {host!r} answered {status}; {remedy}"
             raise NotDelivered(said, refused=status in _REFUSED)
 
 
