@@ -7,7 +7,15 @@ from datetime import datetime, timezone
 from typing import Any
 
 from tracejudge.alerts import Action, AlertEvent, SeriesKey
-from tracejudge.alerts.notifiers.formats import LONGEST_EVIDENCE, alertmanager_body, pagerduty_body, slack_body, told
+from tracejudge.alerts.notifiers.formats import (
+    LONGEST_EVIDENCE,
+    alertmanager_body,
+    event_line,
+    pagerduty_body,
+    slack_body,
+    told,
+)
+from tracejudge.alerts.series.wording import where
 
 PLAIN = AlertEvent(
     event_id="e1",
@@ -58,6 +66,14 @@ def test_an_event_without_evidence_is_told_as_before_and_a_file_is_no_link() -> 
     local = replace(PLAIN, evidence={"page": "file:///srv/e1.html"})
     assert "generatorURL" not in alertmanager_body(local)[0]
     assert "links" not in pagerduty_body(local, routing_key="k")
+
+
+def test_what_happened_is_told_however_long_the_names_are() -> None:
+    key = replace(PLAIN.series, app="a" * 256, group=(("category", "&" * 256), ("tags.tenant", "<" * 128)))
+    fell = replace(PLAIN, series=key, summary=f"j of {where(key)} fell below 80 %: about 12 % since about 03:10 UTC")
+    assert "fell below 80 %: about 12 %" in event_line(fell)
+    other = replace(key, app="a" * 255 + "b")
+    assert where(other) != where(key), "names often differ at their end"
 
 
 def test_who_silences_an_alert_hears_nothing_of_what_becomes_of_it() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
+from typing import Final
 
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.rules.measures import in_words
 from tracejudge.alerts.series.state import Series
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
+
+LONGEST_NAME: Final = 40
+"""Characters of an app, an environment or a slice's value in a sentence; the event has them whole."""
 
 
 def rate_numbers(rate: PassRate | None) -> Mapping[str, object] | None:
@@ -79,12 +83,21 @@ def judge_of(key: SeriesKey, *, heuristic: bool) -> str:
 
 def where(key: SeriesKey) -> str:
     """Application, environment where it is not production, and slice."""
-    place = plain(key.app)
+    place = short(plain(key.app))
     if key.environment != "production":
-        place += f" ({plain(key.environment)})"
+        place += f" ({short(plain(key.environment))})"
     if key.group:
-        place += " [" + ", ".join(f"{field} {plain(value) or '(none)'}" for field, value in key.group) + "]"
+        place += " [" + ", ".join(f"{field} {short(plain(value)) or '(none)'}" for field, value in key.group) + "]"
     return place
+
+
+def short(name: str) -> str:
+    """A long name without its middle: channels cut long lines, and what happened stands behind the names.
+
+    >>> short("an-app"), short("pipeline-" + "x" * 90 + "-of-billing-v2")
+    ('an-app', 'pipeline-xxxxxxxxxxxxxxx...of-billing-v2')
+    """
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 16]}...{name[-13:]}"
 
 
 def plain(text: str) -> str:
