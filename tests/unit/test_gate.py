@@ -100,6 +100,27 @@ def test_invalid_verdicts_are_in_no_rate_and_have_a_limit_of_their_own() -> None
     assert (diluted.decided, diluted.cases) == (Decided.FAILED, 150), "who was not asked was not judged well either"
 
 
+def test_a_pass_that_hangs_on_what_could_not_be_judged_is_undecided() -> None:
+    (check,) = decide(thresholds({"minimum": 0.8}), run_of(passing(90, 0, 60)), None).checks
+    assert check.decided is Decided.UNDECIDED
+    assert check.words.startswith("60 of 150 could not be judged, and had they failed, so would this")
+    (few,) = decide(thresholds({"minimum": 0.8}), run_of(passing(90, 5, 3)), None).checks
+    assert few.decided is Decided.PASSED
+    assert few.words.endswith("; 3 of 98 could not be judged")
+    (bad,) = decide(thresholds({"minimum": 0.8}), run_of(passing(20, 70, 60)), None).checks
+    assert bad.decided is Decided.FAILED
+
+
+def test_a_fall_is_not_hidden_by_a_judge_that_declines_what_got_worse() -> None:
+    before = run_of(passing(100, 0))
+    now = run_of(passing(70, 0, 30))
+    (check,) = decide(thresholds({"max_drop": 0.03}), now, of_run(before)).checks
+    assert check.decided is Decided.UNDECIDED
+    assert "30 of 100 could not be judged" in check.words
+    accepted = decide(thresholds({"max_drop": 0.03, "max_invalid": 0.5}), now, of_run(before))
+    assert accepted.decided is Decided.PASSED
+
+
 def test_a_latency_budget_is_kept_or_not_or_was_not_measured() -> None:
     asked = thresholds({"minimum": 0.1}, max_latency_p95_ms=800)
     good = passing(50, 0)

@@ -1,14 +1,15 @@
 """Does a run reach its thresholds? Every check is decided on an interval, and says when the cases do not decide it.
 
-Rates have Wilson's interval. A fall against the baseline is measured on the same cases, pair by pair (`fall`), so that
-cases that are always hard or always easy cancel. Where anchors ran along and the judge moved on them, no fall is
-decided.
+Rates have Wilson's interval. A fall against the baseline is measured on the same cases, pair by pair (`fall`), so
+that cases that are always hard or always easy cancel. A pass that would be none if the cases without a verdict had
+failed is undecided, unless `max_invalid` says how many of them are acceptable. Where anchors ran along and the judge
+moved on them, no fall is decided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Literal
 
@@ -139,12 +140,19 @@ def _checks(
         raise SettingsError([f"thresholds: judge {threshold.judge!r} has no verdicts in this run, which has: {known}"])
     chosen = [v for v in mine if all(v.slices.get(field) == value for field, value in threshold.where.items())]
     settled = [verdict for verdict in chosen if verdict.outcome in (Outcome.PASSED, Outcome.FAILED)]
+    unjudged = [verdict for verdict in chosen if verdict.outcome is Outcome.INVALID]
     where = "".join(f" {field}={value}" for field, value in sorted(threshold.where.items()))
     name = f"{_label(threshold.judge, mine)}{where}"
     if threshold.minimum is not None:
         passed = sum(verdict.outcome is Outcome.PASSED for verdict in settled)
         rate = share(passed, len(settled), confidence=thresholds.confidence)
         decided, words = decided_at_least(thresholds, rate, len(settled), at_least=threshold.minimum)
+        if unjudged and threshold.max_invalid is None:
+            asked = len(settled) + len(unjudged)
+            at_worst, _ = decided_at_least(
+                thresholds, share(passed, asked, confidence=thresholds.confidence), asked, at_least=threshold.minimum
+            )
+            decided, words = _unless_unjudged_failed(decided, words, at_worst, len(unjudged), asked)
         yield Check(
             kind="minimum",
             name=f"{name} at least {_percent(threshold.minimum)}",
@@ -156,9 +164,8 @@ def _checks(
             words=words,
         )
     if threshold.max_invalid is not None:
-        invalid = sum(verdict.outcome is Outcome.INVALID for verdict in chosen)
-        asked = len(settled) + invalid
-        part = share(invalid, asked, confidence=thresholds.confidence)
+        asked = len(settled) + len(unjudged)
+        part = share(len(unjudged), asked, confidence=thresholds.confidence)
         sound = share(len(settled), asked, confidence=thresholds.confidence)
         decided, words = decided_at_least(thresholds, sound, asked, at_least=1.0 - threshold.max_invalid)
         yield Check(
@@ -172,7 +179,17 @@ def _checks(
             words=words,
         )
     if threshold.max_drop is not None:
-        yield _drop(thresholds, threshold, name, settled, run, baseline, moved)
+        yield _drop(thresholds, threshold, name, settled, unjudged, run, baseline, moved)
+
+
+def _unless_unjudged_failed(
+    decided: Decided, words: str, at_worst: Decided, unjudged: int, asked: int
+) -> tuple[Decided, str]:
+    """A judge seldom fails at random: a pass that hangs on what it could not judge is none."""
+    told = f"{unjudged} of {asked} could not be judged"
+    if decided is not Decided.PASSED or at_worst is not Decided.FAILED:
+        return decided, f"{words}; {told}"
+    return Decided.UNDECIDED, f"{told}, and had they failed, so would this: score them again, or set max_invalid"
 
 
 def _drop(
@@ -180,6 +197,7 @@ def _drop(
     threshold: Threshold,
     name: str,
     settled: list[Verdict],
+    unjudged: list[Verdict],
     run: RunVerdicts,
     baseline: Baseline | None,
     moved: str | None,
@@ -196,6 +214,11 @@ def _drop(
     limit = 0.0 if threshold.max_drop in (None, "noise") else float(threshold.max_drop or 0.0)
     seen = fall(before, threshold.judge, settled, confidence=thresholds.confidence)
     decided, words = decided_at_least(thresholds, seen.difference, seen.cases, at_least=-limit)
+    if unjudged and threshold.max_invalid is None:
+        failed = [*settled, *(replace(verdict, outcome=Outcome.FAILED) for verdict in unjudged)]
+        worst = fall(before, threshold.judge, failed, confidence=thresholds.confidence)
+        at_worst, _ = decided_at_least(thresholds, worst.difference, worst.cases, at_least=-limit)
+        decided, words = _unless_unjudged_failed(decided, words, at_worst, len(unjudged), len(failed))
     if seen.noise is not None:
         words += f"; the same code moves by up to {100 * seen.noise:.1f} points ({counted(before.runs, 'run')})"
     if moved is not None and seen.difference is not None:
