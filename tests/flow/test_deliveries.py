@@ -293,6 +293,23 @@ def test_a_dead_channel_is_an_alert_on_the_others_once_and_so_is_its_return() ->
     assert [event.kind for event in world.store.alert_events.all()] == ["channel_up", "channel_down", "firing"]
 
 
+def test_a_channel_that_was_away_for_hours_is_told_within_five_minutes_of_its_return() -> None:
+    world = World(MemoryOutbox(), at=START)
+    pager = RecordingNotifier("pager")
+    pager.failing = True
+    deliveries = world.deliveries(pager)
+    world.publish(deliveries, world.events("a"))
+    while world.clock.now() - START < timedelta(hours=6):
+        deliveries.deliver(still_leading=always)
+        world.clock.advance(30)
+    world.publish(deliveries, world.events("b"))
+    pager.failing = False
+    for _ in range(10):
+        world.clock.advance(30)
+        deliveries.deliver(still_leading=always)
+    assert [event.event_id for event in pager.events] == ["a", "b"]
+
+
 def test_where_every_channel_is_dead_alerts_reach_nobody_until_one_is_back() -> None:
     world = World(MemoryOutbox(), at=START)
     one, two, screen = RecordingNotifier("one"), RecordingNotifier("two"), TerminalNotifier()

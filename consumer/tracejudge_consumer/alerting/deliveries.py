@@ -3,7 +3,7 @@
 Delivery is at least once, under the event's stable id. The pending events of a channel are grouped into messages
 (`alerts/telling/grouping.py`), within the channel's rate limit. Which events a message holds is stored before it is
 sent, so that after a failure or a kill the same message is sent again, under the same id. A channel that does not
-answer delays only itself: its first failure ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 15
+answer delays only itself: its first failure ends its turn, and it is tried again after 5 s, 10 s, 20 s ... up to 5
 minutes. A message that a channel refuses waits likewise, together with later events of the same series, while other
 messages go on. When a channel is dead, the other channels are told so once, and again when it is back; the channel
 itself is not, and events about channels cause no further ones.
@@ -30,11 +30,11 @@ from tracejudge_consumer.alerting.staleness import STALE_AFTER, waits
 
 logger = logging.getLogger(__name__)
 
-MAX_ATTEMPTS: Final = 100
-"""With 15 minutes between them about a day."""
+MAX_ATTEMPTS: Final = 300
+"""With 5 minutes between them about a day."""
 
 _FIRST_WAIT_S: Final = 5.0
-_LONGEST_WAIT_S: Final = 900.0
+_LONGEST_WAIT_S: Final = 300.0  # so long a page may wait for a pager that is back
 _REFUSED: Final = "refused: "  # begins the error of a message that its channel, which is there, will not have
 _AT_ONCE: Final = 1000  # most items of a channel in one tick
 
