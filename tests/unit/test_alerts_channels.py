@@ -160,6 +160,14 @@ def test_alertmanager_knows_an_alert_by_its_labels(receiver: Receiver) -> None:
     assert closed["endsAt"].startswith("2026-01-01T14:05:00")
 
 
+def test_alertmanager_that_is_sent_tickets_only_closes_the_ticket_that_became_a_page(receiver: Receiver) -> None:
+    manager = channel(type="alertmanager", url=receiver.url, allow_private=True, severities=["ticket"])
+    manager.notify(replace(EVENT, severity="ticket"))
+    manager.notify(replace(RESOLVED, severity="page"))
+    (opened,), (closed,) = receiver.bodies
+    assert opened["labels"] == closed["labels"]
+
+
 def test_an_empty_name_is_no_label() -> None:
     (alert,) = alertmanager_body(replace(EVENT, series=replace(EVENT.series, group=(("category", ""),))))
     assert "slice_category" not in alert["labels"]

@@ -87,8 +87,8 @@ def _built(channel: NotifierSettings, secret: str | None, clock: Clock | None) -
     bearer = {"Authorization": f"Bearer {secret}"} if secret else {}
     return HttpGroupNotifier(
         url=(channel.url or "").rstrip("/") + "/api/v2/alerts",
-        encode=formats.alertmanager_body,
-        encode_all=formats.alertmanager_message,
+        encode=partial(formats.alertmanager_body, severities=channel.severities),
+        encode_all=partial(formats.alertmanager_message, severities=channel.severities),
         headers=lambda _ident, _body: bearer,
         **common,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta, timezone
 from typing import Any, Final
 
@@ -112,16 +112,24 @@ def pagerduty_body(event: AlertEvent, *, routing_key: str) -> Body:
     return body
 
 
-def alertmanager_body(event: AlertEvent) -> list[dict[str, Any]]:
-    """For `POST /api/v2/alerts`: the same labels open and close an alert; escalated, it goes on under other labels."""
+def alertmanager_body(
+    event: AlertEvent, *, severities: Sequence[Severity] = ("page", "ticket")
+) -> list[dict[str, Any]]:
+    """For `POST /api/v2/alerts`: the same labels open and close an alert; escalated, it goes on under other labels.
+
+    `severities` are those that the channel is sent: an alert that it was told of as a ticket ends as one, whatever it
+    has become.
+    """
     if event.kind == "escalated":
-        return [_alert(event, severity="ticket", ends=True), _alert(event, severity=event.severity, ends=False)]
-    return [_alert(event, severity=event.severity, ends=event.kind in OPENS)]
+        begun = [_alert(event, severity="ticket", ends=True)] if "ticket" in severities else []
+        return [*begun, _alert(event, severity=event.severity, ends=False)]
+    severity = event.severity if event.severity in severities else severities[0]
+    return [_alert(event, severity=severity, ends=event.kind in OPENS)]
 
 
-def alertmanager_message(message: Message) -> Body:
+def alertmanager_message(message: Message, *, severities: Sequence[Severity] = ("page", "ticket")) -> Body:
     """Several events in one request."""
-    return [alert for event in message.events for alert in alertmanager_body(event)]
+    return [alert for event in message.events for alert in alertmanager_body(event, severities=severities)]
 
 
 def _alert(event: AlertEvent, *, severity: Severity, ends: bool) -> dict[str, Any]:
