@@ -108,3 +108,35 @@ def test_a_rule_that_opens_tickets_only_from_now_on_closes_the_page_it_had_opene
     milder = RULE.model_copy(update={"severity": "ticket"})
     assert kinds(pagers.loop(holder="two", rules=[milder]).tick()) == ["resolved"]
     assert told(pagers.pages) == ["escalated", "resolved"]
+
+
+def test_an_alert_that_outlasts_the_silence_it_began_in_is_told_once_at_its_end(world: World) -> None:
+    world.store.scores.insert([*world.rows((200, True)), *world.rows((60, False), first=200)])
+    for hours in (4, 5):
+        record_action(
+            world.store,
+            "silence",
+            matchers={"app": "shop"},
+            start=world.base + timedelta(hours=hours - 2),
+            end=world.base + timedelta(hours=hours),
+        )
+    loop = world.loop(settle_s=0.0)
+    assert kinds(loop.tick()) == ["firing", "reminder"]
+    assert told(world.channel) == ["reminder"]
+    (reminder,) = world.channel.events
+    assert reminder.at == world.base + timedelta(hours=5)
+    assert loop.tick() == []
+    loop.close()
+    assert world.loop("two", settle_s=0.0).tick() == []
+
+
+@pytest.mark.parametrize("verb", ["acknowledge", "dismiss"])
+def test_nothing_is_told_at_the_end_of_a_silence_where_a_person_has_answered(world: World, verb: Any) -> None:
+    world.store.scores.insert([*world.rows((200, True)), *world.rows((60, False), first=200)])
+    hours = timedelta(hours=5)
+    record_action(world.store, "silence", matchers={}, start=world.base, end=world.base + hours)
+    record_action(world.store, verb, matchers={})
+    loop = world.loop(settle_s=0.0)
+    events = [*loop.tick(), *loop.tick()]
+    assert "firing" in kinds(events)
+    assert "reminder" not in kinds(events)

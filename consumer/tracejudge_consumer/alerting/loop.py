@@ -199,7 +199,8 @@ class AlertLoop:
         if not self._fold(engine, until=until):
             return []
         self._folded = until
-        timed = engine.tick(self._store.now(), folded=until)
+        silences = [action for action in read_actions(self._store) if action.verb == "silence"]
+        timed = engine.tick(self._store.now(), folded=until, silences=silences)
         timed += engine.judges.wait_no_more(self._unanswerable, at=until)
         if timed:
             self._unpublished += timed

@@ -103,7 +103,7 @@ Example:
   tracejudge alerts silence app=shop --for 2h --note "index is being rebuilt"
   tracejudge alerts silence rule=drift --until 2026-02-01T08:00:00Z
 Detection continues and events are stored; only notifications stop, except for the end of
-an alert that was open before.""",
+an alert that was open before. An alert that began in the silence and outlasts it is told when it ends.""",
 )
 @_matchers
 @_said

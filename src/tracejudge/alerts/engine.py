@@ -99,8 +99,11 @@ class Engine:
         overdue = self.judges.overdue(one.finished_at or one.round_at)
         return overdue + self.judges.fold(one, open_alerts=sorted(opened))
 
-    def tick(self, now: datetime, *, folded: datetime | None = None) -> list[AlertEvent]:
-        """Events that time alone brings: no data, reminders, and held alerts whose wait for their judge is over.
+    def tick(
+        self, now: datetime, *, folded: datetime | None = None, silences: Sequence[Action] = ()
+    ) -> list[AlertEvent]:
+        """Events that time alone brings: no data, reminders (also of what fired in a silence that is over), and held
+        alerts whose wait for their judge is over.
 
         Call it when all rows up to about `now` are folded, and all anchor rounds up to `folded` (default: `now`): a
         round that was finished before an alert's deadline still answers it.
@@ -117,7 +120,7 @@ class Engine:
             events.append(explain.silence(series, at=last + limit, limit=limit))
             self._changed[series.key] = None
         for series in self._watched:
-            deadline = growth.reminder_due(series, now)
+            deadline = growth.silence_over(series, silences, now) or growth.reminder_due(series, now)
             if deadline is not None:
                 events.append(self._with_judge(series, growth.reminder(series, at=deadline)))
                 self._changed[series.key] = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from tracejudge.alerts.actions import Action
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.series import explain, wording
 from tracejudge.alerts.series.open_alert import OpenAlert
@@ -52,6 +54,20 @@ def reminder_due(series: Series, now: datetime) -> datetime | None:
     # Of several that were missed while the loop was down only the latest is sent. At the deadline's instant, not the
     # tick's, so that every process makes the same event.
     return last + times * after if times >= 1 else None
+
+
+def silence_over(series: Series, silences: Sequence[Action], now: datetime) -> datetime | None:
+    """When the silence ended in which the open alert fired, and of which nothing was told since; None for none."""
+    alert = series.alert
+    if alert is None or alert.acknowledged:
+        return None
+    ours = [one for one in silences if one.matches(series.key, event_id=alert.event_id)]
+    until = alert.at
+    while over := [one for one in ours if one.start <= until and (one.end is None or until < one.end)]:
+        if over[0].end is None:
+            return None
+        until = over[0].end
+    return until if (alert.told_at or alert.at) < until <= now else None
 
 
 def reminder(series: Series, *, at: datetime) -> AlertEvent:
