@@ -62,6 +62,8 @@ class Scripted(FixedPrompts, BaseEvaluator):
             "odd feedback": unchecked(passing=False, score=0.2, feedback={"a": "\ud800"}),
             "numpy": unchecked(passing=np.bool_(False), score=np.float32(0.5), feedback=None),
         }
+        if self._result == "cancels":
+            raise asyncio.CancelledError
         if self._result == "exits":
             sys.exit(3)
         if self._result == "raises":
@@ -182,6 +184,7 @@ async def test_scores_on_another_scale_are_mapped() -> None:
         ("verdict in words", "unparsable"),
         ("score in words", "unparsable"),
         ("exits", "judge_error"),
+        ("cancels", "judge_error"),
         ("hangs", "judge_timeout"),
     ],
 )
@@ -201,6 +204,20 @@ async def test_a_class_that_takes_no_further_keywords_judges_traces_with_a_refer
     tasks = [make_task(make_trace(0, reference=None), "own"), make_task(make_trace(1, reference="ten"), "own")]
     result = await make_panel(narrow).evaluate(tasks)
     assert [row.outcome for row in result.scores] == [Outcome.PASSED] * 2
+
+
+async def test_a_judge_that_cancels_itself_is_no_endpoint_that_is_away() -> None:
+    cancelling = spec("cancels", calls_model=False, repeats=5)
+    result = await make_panel(cancelling, patience_s=300.0).evaluate(make_tasks(range(7), "own"))
+    assert [(row.outcome, row.reason) for row in result.scores] == [(Outcome.INVALID, "judge_error")] * 7
+    assert (result.ledger, result.gone) == ((), ())
+
+
+async def test_the_repeats_of_one_trace_that_times_out_are_no_five_traces() -> None:
+    hanging = spec("hangs", calls_model=False, repeats=7, timeout_s=0.02, max_attempts=1)
+    result = await make_panel(hanging).evaluate([make_task(0, "own")])
+    assert [(row.outcome, row.reason) for row in result.scores] == [(Outcome.INVALID, "judge_timeout")]
+    assert (result.ledger, result.gone) == ((), ())
 
 
 async def test_a_judge_that_ends_the_process_ends_nothing_and_the_others_judge_on() -> None:

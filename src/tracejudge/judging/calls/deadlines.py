@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
-from tracejudge.judging.calls.failures import CallError, CallTimeout
+from tracejudge.judging.calls.failures import CallTimeout
 from tracejudge.judging.calls.loops import PerLoop
 
 T = TypeVar("T")
@@ -135,7 +135,8 @@ async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
         await asyncio.wait({task}, timeout=_GRACE_S)
         raise _too_late(timeout_s)
     if task.cancelled():
-        raise CallError("the judge cancelled itself")
+        # No sign that an endpoint is away: its traces would wait for it, and all other judges of the batch with them.
+        raise RuntimeError("the judge cancelled itself: it must raise an exception instead")
     return task.result()
 
 

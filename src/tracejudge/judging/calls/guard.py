@@ -20,7 +20,7 @@ from tracejudge.errors import JudgeDown, JudgeGone
 from tracejudge.judging.calls.circuit import THROTTLED, Circuit, Passage
 from tracejudge.judging.calls.failures import UNREACHABLE, Diagnosis, OverBudget, SpendUnknown, diagnose, scrub
 from tracejudge.judging.calls.limiter import Limiter
-from tracejudge.judging.evaluation import in_background
+from tracejudge.judging.evaluation import current, in_background
 from tracejudge.judging.specs.spec import JudgeSpec
 from tracejudge.scores import Decision, InvalidReason
 
@@ -88,7 +88,8 @@ class Guard:
 
     async def run(self, attempt: Callable[[], Awaitable[T]]) -> T | Failure:
         """The value of the first attempt that succeeds, or why there is none. Raises nothing but cancellation."""
-        row = object()
+        # The parts and repeats of one trace are one trace: alone they are no sign that the endpoint is down.
+        row = current.get() or object()
         background = in_background()
         began: float | None = None  # to wait for an endpoint that is down
         number = unreached = 0
