@@ -84,9 +84,8 @@ def record_says(record: TrackRecord, *, app: str) -> str:
     """The promise about false alarms, and what was measured, in words."""
     promised = "this rule promises nothing about false alarms"
     if record.promised:
-        promised = (
-            f"promised: at most 1 false alarm in {record.promise_days:g} days for all quality rules of {plain(app)}"
-        )
+        period = counted(record.promise_days, "day", form="g")
+        promised = f"promised: at most 1 false alarm in {period} for all quality rules of {plain(app)}"
     seen = (
         f"{counted(record.alerts, 'earlier alert')}, {record.dismissed} dismissed as false, {record.real} known to be "
         f"real, {record.unjudged} unreviewed"

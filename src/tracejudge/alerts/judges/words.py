@@ -56,7 +56,9 @@ def drift_event(watched: WatchedJudge, against: Against, *, open_alerts: Sequenc
     evidence: dict[str, object]
     if standing is not None and alert is not None:
         at, days = alert.at, alert.alarm_hours / 24.0
-        summary += f"{moved_words(standing)}; expected less than one such false alarm in {days:g} days"
+        summary += (
+            f"{moved_words(standing)}; expected less than one such false alarm in {counted(days, 'day', form='g')}"
+        )
         evidence = {"evidence_hours": alert.evidence_hours, "alarm_hours": alert.alarm_hours}
     elif standing is not None and early is not None:
         at = early.at

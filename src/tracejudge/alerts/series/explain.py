@@ -55,7 +55,7 @@ def firing(series: Series, *, share: float, health: InvalidShare) -> AlertEvent:
             f": about {percent(since.estimate)} since about {clock(alert.start.at, beside=alert.at)} "
             f"({counted(since.judged, 'judged trace')}{interval(since)})"
         )
-    summary += f"; expected less than one such false alarm in {days:g} days"
+    summary += f"; expected less than one such false alarm in {counted(days, 'day', form='g')}"
     evidence: dict[str, object] = {
         "rule": rule.name,
         "type": rule.type,

@@ -8,6 +8,7 @@ from tracejudge.alerts.detecting.recovery import RESOLVE_HOURS
 from tracejudge.alerts.event import AlertEvent
 from tracejudge.alerts.series import explain, wording
 from tracejudge.alerts.series.volume_series import VolumeSeries
+from tracejudge.counted import counted
 
 
 def firing(series: VolumeSeries, *, share: float) -> AlertEvent:
@@ -19,7 +20,7 @@ def firing(series: VolumeSeries, *, share: float) -> AlertEvent:
     summary = (
         f"{wording.subject(series)}: far {'fewer' if series.fewer else 'more'} judged traces than usual, {seen.traces} "
         f"in {_hours(seen.hours)} since about {alert.start.at:%Y-%m-%d %H:%M} UTC, {seen.expected:.0f} expected; "
-        f"expected less than one such false alarm in {days:g} days"
+        f"expected less than one such false alarm in {counted(days, 'day', form='g')}"
     )
     evidence: dict[str, object] = {
         "rule": series.rule.name,

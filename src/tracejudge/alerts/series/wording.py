@@ -9,6 +9,7 @@ from typing import Final
 from tracejudge.alerts.event import SeriesKey
 from tracejudge.alerts.rules.measures import in_words
 from tracejudge.alerts.series.state import Series
+from tracejudge.counted import counted
 from tracejudge.scores import Bucket
 from tracejudge.windows import PassRate, pass_rate
 
@@ -115,9 +116,8 @@ def span(limit: timedelta) -> str:
     """A time for a person: 24 hours, 90 minutes."""
     minutes = round(limit.total_seconds() / 60)
     if minutes % 60 == 0:
-        hours = minutes // 60
-        return f"{hours} hour" if hours == 1 else f"{hours} hours"
-    return f"{minutes} minutes"
+        return counted(minutes // 60, "hour")
+    return counted(minutes, "minute")
 
 
 def iso(at: datetime) -> str:
