@@ -9,24 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 from collections.abc import Collection, Mapping
 from typing import Final
 
 from tracejudge.errors import SettingsError
 from tracejudge_consumer.gateway.answers import Refusal
+from tracejudge_consumer.process.host_names import cannot_lead_elsewhere, host_name, is_loopback
 
 MIN_KEY_CHARS: Final = 16
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def keys_from(text: str | None, *, variable: str, host: str) -> tuple[str, ...]:
@@ -70,9 +60,8 @@ class Admission:
         """Raises Refusal unless the request is addressed to us."""
         if self._any_name:
             return
-        name = _host_name(headers.get("Host", ""))
-        # An address cannot be made to lead elsewhere as a name can, and probes ask by it.
-        if name in self._names or name == "localhost" or _is_address(name):
+        name = host_name(headers.get("Host", ""))
+        if name in self._names or cannot_lead_elsewhere(name):  # probes ask by an address
             return
         raise Refusal(
             403,
@@ -114,19 +103,3 @@ class Admission:
                 remedy=f"send the header `Authorization: Bearer ...` with the key of {self._variable}",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _host_name(host: str) -> str:
-    host = host.strip().lower()
-    if host.startswith("["):
-        name, bracket, _ = host[1:].partition("]")
-        return name if bracket else ""
-    return host.rpartition(":")[0] if ":" in host else host

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from tracejudge.errors import SettingsError
-from tracejudge_consumer.gateway.admission import is_loopback, keys_from
+from tracejudge_consumer.gateway.admission import keys_from
 from tracejudge_consumer.gateway.tls import server_context
+from tracejudge_consumer.process.host_names import is_loopback
 from tracejudge_consumer.settings import GatewaySettings
 
 _TIMEOUT_S: Final = 5.0

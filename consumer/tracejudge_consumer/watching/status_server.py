@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import socket
 import threading
@@ -15,6 +14,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from tracejudge.errors import SettingsError
+from tracejudge_consumer.process.host_names import cannot_lead_elsewhere, host_name, is_loopback
 from tracejudge_consumer.terminal.rendering import to_json
 
 _LOG = logging.getLogger(__name__)
@@ -108,29 +108,14 @@ def status_server(health: Watched, registry: CollectorRegistry, *, host: str, po
         server.server_close()
 
 
-def _addressed(name: str) -> bool:
-    """Whether a Host header names an address, or this machine: a name that somebody else gave to 127.0.0.1 lets a web
-    page read what it is answered."""
-    name = name.strip().lower()
-    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
-    return name in ("", "localhost") or _is_address(name)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
 def _app(health: Watched, registry: CollectorRegistry, host: str) -> _App:
     metrics: _App = make_wsgi_app(registry)
-    on_loopback = host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+    on_loopback = is_loopback(host)
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
-        if on_loopback and not _addressed(environ.get("HTTP_HOST", "")):
+        asked = environ.get("HTTP_HOST", "")  # HTTP/1.0 probes name nobody; a browser always does
+        if on_loopback and asked and not cannot_lead_elsewhere(host_name(asked)):
             status, body = "403 Forbidden", b'{"error": "Host is neither an address nor localhost: ask by one of them"}'
         elif path == "/metrics":
             return metrics(environ, start)
