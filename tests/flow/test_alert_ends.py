@@ -50,6 +50,15 @@ class Pagers:
         }
         return self.world.loop(**{**options, **fields})
 
+    def fall_and_leave(self) -> None:
+        """The fall becomes a page, its loop ends, and the answers are good again before another one begins."""
+        loop = self.loop()
+        for rows in self.fall[:2]:
+            self.world.store.scores.insert(rows)
+            loop.tick()
+        loop.close()
+        self.world.store.scores.insert(self.fall[2])
+
 
 def told(channel: RecordingNotifier) -> list[str]:
     return kinds(channel.events)
@@ -86,12 +95,7 @@ def test_a_silence_keeps_no_end_from_those_who_were_told_of_the_beginning(world:
 
 def test_an_end_that_is_found_late_goes_to_whom_only_the_escalation_was_told(world: World) -> None:
     pagers = Pagers(world)
-    loop = pagers.loop()
-    for rows in pagers.fall[:2]:
-        world.store.scores.insert(rows)
-        loop.tick()
-    loop.close()
-    world.store.scores.insert(pagers.fall[2])
+    pagers.fall_and_leave()
     world.clock.advance(timedelta(days=3).total_seconds())
     pagers.loop(holder="two").tick()
     assert told(pagers.pages) == ["escalated", "resolved"]
@@ -99,12 +103,7 @@ def test_an_end_that_is_found_late_goes_to_whom_only_the_escalation_was_told(wor
 
 def test_a_rule_that_opens_tickets_only_from_now_on_closes_the_page_it_had_opened(world: World) -> None:
     pagers = Pagers(world)
-    loop = pagers.loop()
-    for rows in pagers.fall[:2]:
-        world.store.scores.insert(rows)
-        loop.tick()
-    loop.close()
-    world.store.scores.insert(pagers.fall[2])
+    pagers.fall_and_leave()
     milder = RULE.model_copy(update={"severity": "ticket"})
     assert kinds(pagers.loop(holder="two", rules=[milder]).tick()) == ["resolved"]
     assert told(pagers.pages) == ["escalated", "resolved"]
